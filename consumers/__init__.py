@@ -1,0 +1,1 @@
+"""Only reads: the reader, and what is made of reading."""

@@ -1,0 +1,1 @@
+"""Brings new facts into the log."""

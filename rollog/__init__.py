@@ -1,0 +1,1 @@
+"""The conductor: wires the parts into services and commands. Nothing imports it."""

@@ -1,0 +1,1 @@
+"""Shapes, names and settings of the log. Imports nothing else of ours."""

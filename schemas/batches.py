@@ -1,0 +1,44 @@
+"""One task's scored group, ready to train. A projection of the log: retention is short, it can always be rebuilt."""
+
+import msgspec
+
+from schemas.arrays import PackedArray
+
+
+class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One rollout as one sequence, all turns concatenated."""
+
+    rollout_id: str
+    sample: int
+    token_ids: PackedArray
+    """[T] int32: contexts and sampled tokens, as generated."""
+    loss_mask: PackedArray
+    """[T] uint8: 1 where the policy drew the token."""
+    logprobs: PackedArray
+    """[T] behaviour log-probabilities; 0 where the mask is."""
+    versions: PackedArray
+    """[T] int32 policy versions; -1 where the mask is 0."""
+    reward: float
+    advantage: float
+    """Reward minus the mean of the group's valid rewards."""
+    temperature: float = 1.0
+    """What the logits were divided by when it was sampled."""
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """A group to train on."""
+
+    task_id: str
+    run_id: str
+    domain: str
+    level: int = 0
+    rows: tuple[BatchRow, ...]
+    """The valid rollouts, by sample index."""
+    num_samples: int
+    """Rollouts asked for; those without a row were invalid or did not finish."""
+    reward_mean: float
+    reward_std: float
+    """Population standard deviation over the rows."""
+    scoring_id: str = "live"
+    oldest_version: int
+    newest_version: int

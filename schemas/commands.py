@@ -1,0 +1,18 @@
+"""What a person or a rule told the system to do."""
+
+import msgspec
+
+
+class CommandGiven(msgspec.Struct, frozen=True, kw_only=True):
+    """An instruction to running services, kept as history.
+
+    Example: `CommandGiven(command="pause_domain", target="verbs", given_by="rollog up")`.
+    """
+
+    command: str
+    """`stop_issuing`, `pause_domain`, `resume_domain`, `set_weight`, `quarantine`, `switch_policy`."""
+    target: str
+    """What it is about: a domain, a run, a policy, a rollout."""
+    arguments: dict[str, str | float | bool] = {}
+    given_by: str
+    reason: str = ""

@@ -1,0 +1,254 @@
+"""Settings of a run: TOML files left to right, then flags, into frozen typed objects that are passed whole.
+
+A key that is not here fails, so does a combination that cannot work; both name field, value and remedy.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from schemas.errors import ConfigError
+from schemas.objectives import Cispo, Objective
+from schemas.tasks import SamplingParams
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which log, and how to reach it."""
+
+    bootstrap: str = ""
+    """`host:port,...` of a cluster; empty starts the embedded broker."""
+    namespace: str = ""
+    """Prefix of every topic and consumer group, so that several logs share a cluster; `demo.`, say."""
+    partitions: int = 6
+    """Of every task-keyed topic; fixed for a log's life, since more would re-map keys."""
+    replication: int = 1
+    client: dict[str, str] = {}
+    """Passed to the client libraries as they are: SASL, TLS. Never printed."""
+
+
+class TaskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is issued."""
+
+    domains: dict[str, float] = msgspec.field(default_factory=lambda: {"verbs": 1.0, "repair": 1.0})
+    """Weight by domain."""
+    level: int = 0
+    num_samples: int = 8
+    """Rollouts of one task: the group."""
+    deadline_s: float = 120.0
+    wall_s: float = 5.0
+    """Of one execution."""
+
+
+class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far tasks run ahead of the learner."""
+
+    max_staleness: int = 2
+    """Steps between the version that sampled a token and the version that trains on it."""
+
+
+class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How rollouts are sampled."""
+
+    sampler: Literal["transformers", "scripted"] = "transformers"
+    num_slots: int = 256
+    """Sequences decoded at once."""
+    num_threads: int = 1
+    logprob_dtype: Literal["f4", "f2"] = "f4"
+
+
+class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where programs run."""
+
+    sandbox: Literal["bubblewrap", "unsafe-subprocess", "fake"] = "bubblewrap"
+    allow_unsafe: bool = False
+    num_slots: int = 2
+    max_in_flight: int = 256
+    """Turns taken from the log and not yet answered."""
+    attempts: int = 3
+    """Runs before infrastructure trouble is the answer."""
+
+
+class VerifierSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How rollouts are scored."""
+
+    num_processes: int = 1
+    timeout_s: float = 10.0
+    """Of one scoring."""
+    attempts: int = 3
+    grace_s: float = 15.0
+    """Seconds after a task's deadline until its unfinished rollouts are scored invalid."""
+
+
+class AssemblerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How groups become batches."""
+
+    min_valid: int = 2
+    """Valid rollouts that a group needs to train; its baseline is the mean over the valid ones."""
+    grace_s: float = 30.0
+    """Seconds after a task's deadline until its group is closed with what is there."""
+
+
+class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How weights change."""
+
+    steps: int = 0
+    """Step to stop at; 0 runs until told to stop."""
+    groups_per_step: int = 32
+    objective: Objective = Cispo()
+    learning_rate: float = 5e-4
+    warmup_steps: int = 0
+    betas: tuple[float, float] = (0.9, 0.95)
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    pack_tokens: int = 256
+    """Length of a packed row."""
+    rows_per_pass: int = 32
+    """Packed rows in one forward pass."""
+    num_threads: int = 1
+    checkpoint_every: int = 1
+    """Steps from one checkpoint, and so one published version, to the next."""
+    keep_last: int = 8
+    """Checkpoints kept besides the first, the last and every `keep_every`th."""
+    keep_every: int = 20
+    dedupe_window: int = 65_536
+    """Batch ids remembered to drop repeats."""
+
+
+class EvaluationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When and on what policies are evaluated."""
+
+    every: int = 20
+    """Versions from one evaluation to the next; 0 evaluates none. The first and the last are always evaluated."""
+    num_tasks: int = 128
+    """Held-out tasks per domain, one greedy sample each."""
+
+
+class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is trained."""
+
+    name: str = "policy"
+    base: str = "demo/policy"
+    """Folder of Hugging Face files; relative to the working directory."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of one run."""
+
+    run: str = "default"
+    """Name; also names its folder under `ROLLOG_HOME`."""
+    seed: int = 0
+    log: LogSettings = LogSettings()
+    policy: PolicySettings = PolicySettings()
+    tasks: TaskSettings = TaskSettings()
+    sampling: SamplingParams = SamplingParams()
+    admission: AdmissionSettings = AdmissionSettings()
+    generator: GeneratorSettings = GeneratorSettings()
+    executor: ExecutorSettings = ExecutorSettings()
+    verifier: VerifierSettings = VerifierSettings()
+    assembler: AssemblerSettings = AssemblerSettings()
+    learner: LearnerSettings = LearnerSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+
+Tree = dict[str, Any]
+
+
+def merge(base: Tree, over: Tree) -> Tree:
+    """Return `base` with `over` laid on it, table by table."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict) and key not in ("domains", "objective")
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def parse_flag(flag: str) -> Tree:
+    """Return `learner.steps=80` as a tree; the value is TOML, or text where it is no TOML. Raises ConfigError."""
+    path, equals, text = flag.partition("=")
+    if not equals or not path:
+        raise ConfigError(f"--set {flag!r}: wanted FIELD=VALUE, learner.steps=80, say")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return dict(value)
+
+
+def load_settings(files: Iterable[Path] = (), flags: Sequence[str] = ()) -> Settings:
+    """Return the settings that the files, left to right, and then the flags say. Raises ConfigError."""
+    tree: Tree = {}
+    for file in files:
+        try:
+            tree = merge(tree, tomllib.loads(file.read_text()))
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"{file}: {error}") from error
+    for flag in flags:
+        tree = merge(tree, parse_flag(flag))
+    try:
+        settings = msgspec.convert(tree, Settings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"settings: {error}; `rollog config` shows every field and its default") from error
+    check(settings)
+    return settings
+
+
+def check(settings: Settings) -> None:
+    """Raise ConfigError where single values or their combination cannot work."""
+    positive = {
+        "log.partitions": settings.log.partitions,
+        "tasks.num_samples": settings.tasks.num_samples,
+        "tasks.deadline_s": settings.tasks.deadline_s,
+        "sampling.max_tokens": settings.sampling.max_tokens,
+        "generator.num_slots": settings.generator.num_slots,
+        "executor.num_slots": settings.executor.num_slots,
+        "executor.attempts": settings.executor.attempts,
+        "verifier.num_processes": settings.verifier.num_processes,
+        "verifier.attempts": settings.verifier.attempts,
+        "learner.groups_per_step": settings.learner.groups_per_step,
+        "learner.checkpoint_every": settings.learner.checkpoint_every,
+        "learner.keep_last": settings.learner.keep_last,
+    }
+    for field, value in positive.items():
+        if value <= 0:
+            raise ConfigError(f"{field} = {value}: wanted more than 0")
+    if not settings.tasks.domains or any(weight < 0 for weight in settings.tasks.domains.values()):
+        raise ConfigError(f"tasks.domains = {settings.tasks.domains}: wanted at least one domain, no weight below 0")
+    check_together(settings)
+
+
+def check_together(settings: Settings) -> None:
+    """Raise ConfigError for values that are fine alone and cannot work together."""
+    min_valid, num_samples = settings.assembler.min_valid, settings.tasks.num_samples
+    if not 2 <= min_valid <= num_samples:
+        raise ConfigError(
+            f"assembler.min_valid = {min_valid} with tasks.num_samples = {num_samples}: a baseline needs at least 2 "
+            "valid samples, and no more than there are; set min_valid between 2 and num_samples"
+        )
+    if settings.assembler.grace_s <= settings.verifier.grace_s:
+        raise ConfigError(
+            f"assembler.grace_s = {settings.assembler.grace_s} with verifier.grace_s = {settings.verifier.grace_s}: "
+            "the assembler would close groups before the verifier gives up; make assembler.grace_s the larger"
+        )
+    if settings.executor.sandbox == "unsafe-subprocess" and not settings.executor.allow_unsafe:
+        raise ConfigError(
+            'executor.sandbox = "unsafe-subprocess": it isolates nothing; executor.allow_unsafe = true accepts that'
+        )
+    if settings.admission.max_staleness < settings.learner.checkpoint_every - 1:
+        raise ConfigError(
+            f"admission.max_staleness = {settings.admission.max_staleness} with learner.checkpoint_every = "
+            f"{settings.learner.checkpoint_every}: samplers see a new version only that often; raise max_staleness "
+            f"to at least {settings.learner.checkpoint_every - 1}"
+        )
+
+
+def resolved(settings: Settings) -> str:
+    """Return the settings as JSON to keep with the run; client settings, which may be secrets, by name only."""
+    tree = msgspec.to_builtins(settings)
+    tree["log"]["client"] = dict.fromkeys(settings.log.client, "(not shown)")
+    return json.dumps(tree, indent=2)

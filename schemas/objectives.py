@@ -1,0 +1,37 @@
+"""The objectives that a learner can maximise, as settings; learner/objectives.py computes them.
+
+Per token: rho = current / behaviour, w = proximal / behaviour, q = current / proximal, where the proximal policy is the
+learner's weights at the start of the step. The behaviour log-probability is the one recorded at sampling.
+"""
+
+import msgspec
+
+
+class Cispo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="cispo"):
+    """Clipped importance weights on REINFORCE (MiniMax-M1, arXiv 2506.13585); bounds on rho from ScaleRL."""
+
+    low: float = 0.0
+    high: float = 5.0
+
+
+class Grpo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="grpo"):
+    """Group-relative PPO clipping with a mean per rollout (DeepSeekMath, arXiv 2402.03300)."""
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    num_epochs: int = 1
+    """Updates on one step's batches; the ratio moves from 1 only after the first."""
+
+
+class DecoupledPpo(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="decoupled_ppo"
+):
+    """PPO clipped against the proximal policy, corrected for the behaviour policy (arXiv 2110.00641, 2505.24298)."""
+
+    clip: float = 0.2
+    max_behaviour_weight: float = 5.0
+    """Tokens with a larger w are masked."""
+    num_epochs: int = 1
+
+
+Objective = Cispo | Grpo | DecoupledPpo

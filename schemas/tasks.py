@@ -1,0 +1,71 @@
+"""A task: one problem instance, whole, so that everything after it needs nothing but the log."""
+
+from typing import Literal
+
+import msgspec
+
+from schemas.executions import ExecutionLimits
+
+Split = Literal["train", "held_out"]
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
+    """How tokens are drawn."""
+
+    temperature: float = 1.0
+    """0 is greedy: then the reported log-probabilities are those of temperature 1."""
+    top_p: float = 1.0
+    max_tokens: int = 32
+    """Tokens of one turn, the end token included."""
+
+
+class VerifierSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes an answer right, as data.
+
+    Example: `VerifierSpec(kind="stdout_match", expected="7")`.
+    """
+
+    kind: str
+    """Name in the verifier registry: `stdout_match`, `exact_match`."""
+    expected: str
+    partial: Literal["none", "lines", "prefix"] = "none"
+    """Credit for part of an answer: share of equal lines, share of an equal beginning, or all or nothing."""
+
+
+class ExecutionSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """How a turn of this task becomes an `Action`, and its outcome the next turn's context."""
+
+    kind: Literal["python", "command"] = "python"
+    prelude: str = ""
+    """Python laid before what the policy wrote."""
+    limits: ExecutionLimits = ExecutionLimits()
+    observation: str = "\n{stderr_last_line}|"
+    """Text appended after a run that failed; may name `stdout`, `stderr`, `stderr_last_line` and `status`."""
+
+
+class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
+    """A task was given out."""
+
+    task_id: str
+    run_id: str
+    index: int
+    """Place in its run's sequence of tasks of this split; (run, split, index) decides the whole content."""
+    domain: str
+    level: int = 0
+    """Difficulty, from 0."""
+    split: Split = "train"
+    """`held_out` tasks are scored and never trained on."""
+    prompt: str
+    verifier: VerifierSpec
+    execution: ExecutionSpec | None = None
+    """None: a turn is an answer and nothing runs."""
+    max_turns: int = 1
+    num_samples: int = 8
+    sampling: SamplingParams = SamplingParams()
+    seed: int = 0
+    """Every draw of every sample and turn derives from it."""
+    policy: str = "policy"
+    policy_version: int | None = None
+    """The exact version to sample with; None is whichever is newest."""
+    deadline_s: float = 300.0
+    """Seconds from issue to the end of its rollouts; each later stage adds a grace of its own."""
