@@ -90,7 +90,7 @@ class Telemetry:
     def metrics(self) -> bytes:
         """Return all figures in Prometheus' text format."""
         self._busy.set(self.busy_fraction)
-        return generate_latest(self.registry)
+        return bytes(generate_latest(self.registry))
 
 
 def serve_telemetry(telemetry: Telemetry, *, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:

@@ -129,7 +129,7 @@ def decode_record(type_name: str, value: bytes, *, where: Position) -> Any:
     try:
         if version == current_version(name):
             return DECODERS[name].decode(value)
-        fields = msgpack.unpackb(value, strict_map_key=False, max_buffer_size=MAX_RECORD_BYTES)
+        fields = msgpack.unpackb(value)
         if not isinstance(fields, dict):
             raise DecodeError(f"{where}: {type_name}: got {type(fields).__name__}, wanted a map")
         return msgspec.convert(upcast(name, version, fields), RECORDS[name])
