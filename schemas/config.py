@@ -181,12 +181,16 @@ def parse_flag(flag: str) -> Tree:
 
 
 def load_settings(files: Iterable[Path] = (), flags: Sequence[str] = ()) -> Settings:
-    """Return the settings that the files, left to right, and then the flags say. Raises ConfigError."""
+    """Return the settings that the files, left to right, and then the flags say. Raises ConfigError.
+
+    A file is TOML, or JSON where its name ends so: a run's saved settings.
+    """
     tree: Tree = {}
     for file in files:
         try:
-            tree = merge(tree, tomllib.loads(file.read_text()))
-        except (OSError, tomllib.TOMLDecodeError) as error:
+            text = file.read_text()
+            tree = merge(tree, json.loads(text) if file.suffix == ".json" else tomllib.loads(text))
+        except (OSError, ValueError) as error:
             raise ConfigError(f"{file}: {error}") from error
     for flag in flags:
         tree = merge(tree, parse_flag(flag))

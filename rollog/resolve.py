@@ -1,0 +1,62 @@
+"""From the command line and the environment to settings and places.
+
+Defaults, then files left to right, then the environment, then `--set` flags. Client settings may be secrets: they come
+from a file or from `ROLLOG_CLIENT_*`, are never printed, and reach child processes through their environment only.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from schemas.config import Settings, check, load_settings, resolved
+from schemas.errors import ConfigError
+
+CLIENT_PREFIX = "ROLLOG_CLIENT_"
+NOT_SHOWN = "(not shown)"
+
+
+def home_dir(home: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of all of rollog's data: the flag, else `ROLLOG_HOME`, else the platform's data folder."""
+    chosen = home or environ.get("ROLLOG_HOME") or platformdirs.user_data_dir("rollog", appauthor=False)
+    return Path(chosen).expanduser().absolute()
+
+
+def client_from(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return client settings by the environment: `ROLLOG_CLIENT_SASL_PASSWORD` is `sasl.password`."""
+    return {
+        name.removeprefix(CLIENT_PREFIX).lower().replace("_", "."): value
+        for name, value in environ.items()
+        if name.startswith(CLIENT_PREFIX)
+    }
+
+
+def client_to_environ(client: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that hands client settings to a child process."""
+    return {CLIENT_PREFIX + name.upper().replace(".", "_"): value for name, value in client.items()}
+
+
+def resolve(files: Sequence[Path] = (), flags: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the run's settings. Raises ConfigError."""
+    bootstrap = environ.get("ROLLOG_BOOTSTRAP")
+    from_environ = [f'log.bootstrap="{bootstrap}"'] if bootstrap else []
+    settings = load_settings(files, [*from_environ, *flags])
+    client = {name: value for name, value in settings.log.client.items() if value != NOT_SHOWN}
+    log = msgspec.structs.replace(settings.log, client=client | client_from(environ))
+    settings = msgspec.structs.replace(settings, log=log)
+    if not settings.run or "/" in settings.run or settings.run.startswith("."):
+        raise ConfigError(f"run = {settings.run!r}: it names a folder; wanted a plain name, demo-1, say")
+    check(settings)
+    return settings
+
+
+def save(settings: Settings, run_dir: Path) -> Path:
+    """Write the resolved settings, secrets left out, as the run's `settings.json`; returns its path."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    path = run_dir / "settings.json"
+    partial = path.with_suffix(".json.partial")
+    partial.write_text(resolved(settings) + "\n")
+    os.replace(partial, path)
+    return path

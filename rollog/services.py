@@ -1,0 +1,82 @@
+"""Every service by name, and how a process becomes one. Its module is imported only in the process that runs it.
+
+A service process says where it listens in `run_dir/services/<instance>.json`, takes SIGTERM or SIGINT as the word to
+stop, and on Linux dies with the supervisor that started it: whatever dies, at any moment, is made good from the log.
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from consumers.runtime import Runtime
+from consumers.telemetry import Telemetry, serve_telemetry
+from schemas.config import Settings
+from schemas.errors import ConfigError
+
+SERVICES: dict[str, str] = {
+    "issuer": "producers.issuer:run_issuer",
+    "evaluator": "streams.evaluator:run_evaluator",
+    "generator": "producers.generator:run_generator",
+    "executor": "streams.executor:run_executor",
+    "verifier": "streams.verifier:run_verifier",
+    "assembler": "streams.assembler:run_assembler",
+    "learner": "learner.loop:run_learner",
+}
+"""In the order of stopping: first what brings in new work, last what uses it up."""
+
+PR_SET_PDEATHSIG = 1
+
+
+def load_service(name: str) -> Callable[[Runtime], None]:
+    """Return the function that is the service. Raises ConfigError that lists the known ones."""
+    if name not in SERVICES:
+        raise ConfigError(f"service {name!r}: known are {', '.join(SERVICES)}")
+    module, _, function = SERVICES[name].partition(":")
+    run: Callable[[Runtime], None] = getattr(importlib.import_module(module), function)
+    return run
+
+
+def run_service(name: str, settings: Settings, *, home: Path, instance: str, port: int = 0, parent: int = 0) -> None:
+    """Be the service until told to stop. `parent` is the process to die with, 0 for none; `port` 0 takes a free one."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if parent:
+        die_with(parent)
+    runtime = Runtime(settings=settings, home=home, instance=instance, telemetry=Telemetry(name), stop=stop)
+    run = load_service(name)
+    server = serve_telemetry(runtime.telemetry, port=port)
+    note_service(runtime.run_dir, instance, port=server.server_address[1])
+    try:
+        run(runtime)
+    finally:
+        server.shutdown()
+
+
+def note_service(run_dir: Path, instance: str, *, port: int) -> None:
+    """Record this process' id and telemetry port for whoever looks for the instance."""
+    path = run_dir / "services" / f"{instance}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(json.dumps({"instance": instance, "pid": os.getpid(), "port": port}))
+    os.replace(partial, path)
+
+
+def read_services(run_dir: Path) -> dict[str, dict[str, int]]:
+    """Return pid and port of every instance that was ever noted in this run, by instance."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted((run_dir / "services").glob("*.json"))}
+
+
+def die_with(parent: int) -> None:
+    """Ask the kernel for SIGKILL when the parent dies; nothing is lost by it. Elsewhere than on Linux: do nothing."""
+    if not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit(f"the supervisor {parent} is gone")
