@@ -1,0 +1,125 @@
+"""The assembler: groups of scored rollouts to batches, or to decisions why not.
+
+    tasks, rollouts, rewards --take--> open tasks --complete or late--> Batch | Decision --durable--> ack
+
+What must hold: every task ends exactly once here. Its events are acknowledged once that end is on the log.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from consumers.open_tasks import OpenTask, OpenTasks
+from consumers.runtime import Runtime
+from consumers.telemetry import Telemetry
+from schemas.batches import Batch
+from schemas.config import Settings
+from schemas.decisions import Decision
+from schemas.events import Event
+from schemas.ids import derive_id
+from streams.assembly import assemble
+from streams.orphans import Orphanage
+from streams.outbox import Outbox, Writer
+from streams.scoring import LIVE
+
+Ack = Callable[[], None]
+
+
+def has_ended(task: OpenTask) -> bool:
+    """Return whether the task's batch or decision is on the log."""
+    return bool(task.outputs)
+
+
+def end_id(end: Batch | Decision) -> str:
+    """Return the event id of a group's end."""
+    return derive_id(end.task_id, "batch" if isinstance(end, Batch) else "decision", 0, LIVE)
+
+
+class GroupStage:
+    """The assembler's stage."""
+
+    name = "assembler"
+    inputs = ("tasks", "rollouts", "rewards")
+    outputs = ("batches", "decisions")
+
+    def __init__(self, settings: Settings, writer: Writer, telemetry: Telemetry) -> None:
+        self._settings, self._telemetry = settings, telemetry
+        self._outbox = Outbox(writer, telemetry)
+        self._tasks = OpenTasks(is_finished=has_ended, grace_s=settings.assembler.grace_s)
+        self._orphanage = Orphanage(self._tasks, self._outbox, stage=self.name)
+        self._ending: set[str] = set()
+        """Tasks whose end is on its way."""
+        self._is_stopping = False
+
+    async def take(self, event: Event[Any], ack: Ack) -> None:
+        """Hold the event until its group ends; end the group that it completed."""
+        self._outbox.check()
+        if self._is_stopping:
+            return
+        assert event.position is not None
+        self._telemetry.events.labels(event.position.topic, "in").inc()
+        now_s = time.time()
+        task = self._tasks.take(event, ack, now_s=now_s)
+        if task is not None:
+            self._end_if_due(task, now_s)
+
+    def recall(self, outputs: list[Event[Any]]) -> None:
+        """Learn which tasks have ended; the learner's decisions are about batches that are there."""
+        self._tasks.recall(o for o in outputs if not isinstance(o.record, Decision) or o.record.stage == "assembler")
+
+    def revoke(self, partitions: set[int]) -> None:
+        """Forget the tasks of partitions that another instance has now."""
+        self._tasks.forget(partitions)
+
+    async def tick(self, now_s: float) -> None:
+        """End what is out of time, and put orphans aside."""
+        self._outbox.check()
+        for task in self._tasks.overdue(now_s):
+            self._end_if_due(task, now_s)
+        self._orphanage.tick(now_s)
+        self._telemetry.pending(len(self._ending))
+
+    async def drain(self, timeout_s: float) -> None:
+        """Take no more; wait until what is on its way is written. Open groups come again."""
+        self._is_stopping = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._outbox.drained()
+        except TimeoutError:
+            pass
+
+    def _end_if_due(self, task: OpenTask, now_s: float) -> None:
+        if task.task_id in self._ending:
+            return
+        with self._telemetry.busy():
+            started_s = time.perf_counter()
+            end = assemble(task.group, settings=self._settings, now_s=now_s)
+            if end is None:
+                return
+            self._telemetry.seconds.labels("assemble", end.domain).observe(time.perf_counter() - started_s)
+            if isinstance(end, Decision):
+                self._telemetry.dropped.labels(end.reason).inc()
+            event = self._outbox.writer.event(
+                end,
+                id=end_id(end),
+                key=task.task_id,
+                subject=task.task_id,
+                cause=task.inputs[-1],
+                correlation_id=task.task_id,
+            )
+            self._ending.add(task.task_id)
+            self._outbox.send(event, partial(self._written, event))
+
+    def _written(self, event: Event[Any]) -> None:
+        self._ending.discard(event.key)
+        self._tasks.note_output(event)
+        self._telemetry.progress(len(self._ending))
+
+
+def run_assembler(runtime: Runtime) -> None:
+    """Run the service until it is told to stop."""
+    from streams.app import run_stage  # here, so that the stage itself needs no stream processor
+
+    run_stage(runtime, lambda publisher: GroupStage(runtime.settings, publisher, runtime.telemetry))

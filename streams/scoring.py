@@ -1,0 +1,109 @@
+"""One scoring as a piece of work: what goes to a verifier's process, what comes back, and the reward that it becomes.
+
+Whether a rollout can be judged at all is decided here, from its events alone, before any verifier sees it.
+"""
+
+from typing import Any
+
+import msgspec
+
+from schemas.codec import record_digest
+from schemas.events import Event
+from schemas.executions import ExecutionFinished
+from schemas.ids import derive_id, rollout_id
+from schemas.rewards import RewardScored
+from schemas.rollouts import RolloutEnded, TurnGenerated
+from schemas.tasks import TaskIssued, VerifierSpec
+from schemas.trajectory import Trajectory, order_of
+from streams.verifiers import VERIFIERS
+from streams.verifiers.interface import Score
+
+LIVE = "live"
+"""The scoring that training follows."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A spec and a whole sample's events."""
+
+    spec: VerifierSpec
+    turns: tuple[Event[TurnGenerated], ...]
+    executions: tuple[Event[ExecutionFinished], ...]
+    ended: Event[RolloutEnded]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A score, or why there is none: exactly one of `score` and `invalid_reason`."""
+
+    score: Score | None = None
+    invalid_reason: str | None = None
+    detail: str = ""
+    attempts: int = 1
+    score_s: float = 0.0
+
+
+def job_of(spec: VerifierSpec, trajectory: Trajectory) -> Job:
+    """Return the job of scoring a trajectory that has ended."""
+    return Job(
+        spec=spec,
+        turns=tuple(trajectory.turns.values()),
+        executions=tuple(trajectory.executions.values()),
+        ended=trajectory.ended[None],
+    )
+
+
+def trajectory_of(job: Job) -> Trajectory:
+    """Return the trajectory that a job holds."""
+    trajectory = Trajectory()
+    trajectory.turns = {event.record.turn: event for event in job.turns}
+    trajectory.executions = {event.record.turn: event for event in job.executions}
+    trajectory.ended = {None: job.ended}
+    return trajectory
+
+
+def without_worth(trajectory: Trajectory) -> Finding | None:
+    """Return why nothing can be known of a whole trajectory's worth; None where a verifier may judge it."""
+    end = trajectory.end
+    if end is not None and end.why in ("infrastructure", "deadline"):
+        return Finding(invalid_reason=end.why, detail=f"the rollout ended by {end.why}")
+    for event in trajectory.executions.values():
+        outcome = event.record.outcome
+        if outcome.status == "infra_error":
+            return Finding(invalid_reason="infrastructure", detail=f"turn {event.record.turn}: {outcome.error}"[:500])
+    return None
+
+
+def reward_of(task: TaskIssued, sample: int, finding: Finding, *, scoring_id: str = LIVE) -> RewardScored:
+    """Return the reward that a finding is."""
+    verifier = VERIFIERS.get(task.verifier.kind)
+    score = finding.score
+    return RewardScored(
+        task_id=task.task_id,
+        rollout_id=rollout_id(task.task_id, sample),
+        sample=sample,
+        domain=task.domain,
+        value=None if score is None else score.value,
+        invalid_reason=finding.invalid_reason,
+        detail=finding.detail if score is None else score.detail,
+        parts={} if score is None else score.parts,
+        verifier=task.verifier.kind,
+        verifier_version=0 if verifier is None else verifier.version,
+        config_digest=record_digest(task.verifier),
+        scoring_id=scoring_id,
+        attempts=finding.attempts,
+        score_s=finding.score_s,
+    )
+
+
+def reward_id(reward: RewardScored) -> str:
+    """Return the event id of a reward: of one rollout, one verifier version, one spec and one scoring there is one."""
+    maker = f"{reward.verifier}@{reward.verifier_version}/{reward.config_digest}/{reward.scoring_id}"
+    return derive_id(reward.rollout_id, "reward_scored", 0, maker)
+
+
+def live_reward(trajectory: Trajectory) -> RewardScored | None:
+    """Return the reward that training follows: the first live one on the log."""
+    live: list[Event[Any]] = [event for event in trajectory.rewards.values() if event.record.scoring_id == LIVE]
+    if not live:
+        return None
+    record: RewardScored = min(live, key=order_of).record
+    return record
