@@ -17,6 +17,10 @@ class LogError(RollogError):
     """The cluster's: the broker refused, lost or no longer has what was asked for."""
 
 
+class BrokerError(LogError):
+    """The host's: the embedded broker cannot be had, started or stopped here."""
+
+
 class SandboxError(RollogError):
     """The host's: programs cannot be isolated here, or not as asked."""
 
@@ -27,3 +31,7 @@ class CheckpointError(RollogError):
 
 class StuckError(RollogError):
     """Ours or the machine's: something that must happen did not before its deadline."""
+
+
+class DivergenceError(RollogError):
+    """The run's: a loss or gradient is no number any more, so there is no next step."""

@@ -1,0 +1,1 @@
+"""The embedded broker: Apache Kafka itself, one node on loopback, its JRE from a wheel and its jars from a lock."""
