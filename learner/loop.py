@@ -1,0 +1,162 @@
+"""The training loop: batches from the log, one step, a checkpoint, and only then the word that there is a new version.
+
+Order of what must be durable: decisions about batches that were passed over; then the checkpoint, which holds weights,
+optimizer, offsets and the step's events; then those events. Killed anywhere, it goes on as if it had not been.
+"""
+
+import time
+from functools import partial
+
+from consumers.feed import BatchEvent, BatchFeed, Fault, OpenReader
+from consumers.reader import RawRecord, Reader
+from consumers.runtime import Runtime
+from learner.checkpoint import only_learner
+from learner.manifest import describe_step
+from learner.model import code_version, set_determinism, vocabulary_size
+from learner.publishing import decision_event, step_event
+from learner.resuming import checkpoints_of, is_due, resume, save_and_name
+from learner.step import StepResult
+from learner.training import Training
+from producers.publisher import Publisher
+from schemas.batches import Batch
+from schemas.config import LearnerSettings
+from schemas.errors import DecodeError
+
+
+def run_learner(runtime: Runtime) -> None:
+    """Train until `learner.steps`, then wait; return once told to stop. Raises RollogError.
+
+    A step that has begun is finished; one that waits for batches is not taken.
+    """
+    publisher = Publisher(runtime.log, source=f"rollog/{runtime.instance}", blob_dir=runtime.blob_dir)
+    try:
+        learn(runtime, publisher, partial(Reader, runtime.log, blob_dir=runtime.blob_dir))
+    finally:
+        publisher.close()
+
+
+def learn(runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> None:
+    """Do what `run_learner` does, through these two doors of the log."""
+    set_determinism(runtime.settings.learner.num_threads)
+    with only_learner(checkpoints_of(runtime)):
+        training = resume(runtime, publisher, open_reader)
+        feed = open_feed(training, runtime, publisher, open_reader)
+        try:
+            train(training, feed, runtime, publisher)
+        finally:
+            feed.close()
+        runtime.stop.wait()
+
+
+def train(training: Training, feed: BatchFeed, runtime: Runtime, publisher: Publisher) -> None:
+    """Take steps until there have been enough, or until told to stop."""
+    settings, version_of_code = runtime.settings, code_version()
+    while not is_over(settings.learner, training.step):
+        waiting_since_s = time.perf_counter()
+        batches = await_batches(training, feed, runtime, publisher)
+        if not batches:
+            return
+        wait_s = time.perf_counter() - waiting_since_s
+        with runtime.telemetry.busy():
+            digest_in = training.weights_digest
+            result = training.advance(batches, settings.learner, seed=settings.seed, on_pass=runtime.telemetry.progress)
+            taken = describe_step(
+                training,
+                result,
+                batches,
+                settings,
+                code_version=version_of_code,
+                weights_digest_in=digest_in,
+                timings_s={"wait": wait_s},
+            )
+            events = [step_event(publisher, taken)]
+            if is_due(settings.learner, training.step):
+                events = save_and_name(training, checkpoints_of(runtime), settings, publisher, before=events)
+            publisher.send_all(events)
+        report(runtime, feed, batches, result, version=training.step - 1, num_versions=len(events) - 1)
+
+
+def is_over(settings: LearnerSettings, step: int) -> bool:
+    """Return whether all steps asked for are taken."""
+    return 0 < settings.steps <= step
+
+
+def await_batches(training: Training, feed: BatchFeed, runtime: Runtime, publisher: Publisher) -> list[BatchEvent]:
+    """Return the next step's batches, in order of arrival; none where told to stop."""
+    settings, version = runtime.settings, training.step
+    num_tokens = vocabulary_size(training.model)
+
+    def judge(batch: Batch) -> Fault | None:
+        return fault_of(batch, version=version, max_staleness=settings.admission.max_staleness, num_tokens=num_tokens)
+
+    while not runtime.stop.is_set():
+        dropped = feed.gather(settings.learner.groups_per_step, judge)
+        if dropped:
+            # Before the offset can move past them: no batch ends without a word.
+            publisher.send_all([decision_event(publisher, one, version=version) for one in dropped])
+            for one in dropped:
+                runtime.telemetry.dropped.labels(one.fault.reason).inc()
+        if feed.num_ready == settings.learner.groups_per_step:
+            batches = feed.take()
+            training.note_taken(feed)
+            runtime.telemetry.progress(len(batches))
+            return batches
+    return []
+
+
+def fault_of(batch: Batch, *, version: int, max_staleness: int, num_tokens: int) -> Fault | None:
+    """Return why the learner at `version` does not train on a batch, None where it does."""
+    if batch.oldest_version < version - max_staleness:
+        detail = f"oldest token of version {batch.oldest_version}, learner at {version}, at most {max_staleness} behind"
+        return Fault(reason="stale", detail=detail)
+    if batch.newest_version > version:
+        return Fault(
+            reason="quarantined", detail=f"newest token of version {batch.newest_version}, learner at {version}"
+        )
+    for row in batch.rows:
+        token_ids = row.token_ids.unpack()
+        if token_ids.min() < 0 or token_ids.max() >= num_tokens:
+            detail = f"row of {row.rollout_id}: token id {token_ids.max()}, the policy has {num_tokens}"
+            return Fault(reason="quarantined", detail=detail)
+    return None
+
+
+def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> BatchFeed:
+    """Return the feed that goes on where `training` is."""
+
+    def put_aside(raw: RawRecord, error: DecodeError) -> None:
+        publisher.send_all([publisher.dead_letter(raw, stage="learner", error=error)])
+
+    return BatchFeed.open(
+        open_reader,
+        num_partitions=runtime.log.partitions,
+        run_id=runtime.settings.run,
+        offsets=training.offsets,
+        seen=training.seen,
+        window=runtime.settings.learner.dedupe_window,
+        on_undecodable=put_aside,
+    )
+
+
+def report(
+    runtime: Runtime,
+    feed: BatchFeed,
+    batches: list[BatchEvent],
+    result: StepResult,
+    *,
+    version: int,
+    num_versions: int,
+) -> None:
+    """Say what the step from `version` was like."""
+    telemetry = runtime.telemetry
+    telemetry.progress(0)
+    telemetry.events.labels("batches", "in").inc(len(batches))
+    telemetry.events.labels("steps", "out").inc()
+    telemetry.events.labels("policies", "out").inc(num_versions)
+    telemetry.lag.labels("batches").set(feed.lag())
+    for part, seconds in result.timings_s.items():
+        telemetry.seconds.labels(f"learner_{part}", "").observe(seconds)
+    for event in batches:
+        # One observation per group: per token it would cost more than the packing.
+        batch = event.record
+        telemetry.staleness.labels(batch.domain).observe(version - batch.oldest_version)

@@ -1,0 +1,118 @@
+"""What is maximised: one scalar over a step's sampled tokens, as settings in schemas/objectives.py say.
+
+Per token: rho = current / behaviour, w = proximal / behaviour, q = current / proximal. `behaviour` was recorded when
+the token was drawn, `proximal` is the learner at the start of the step, `current` is what the gradient flows through;
+the other two are constants. Advantages and weights depend on rewards and lengths alone.
+
+Shapes: K sampled tokens, R rollouts of the step.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from schemas.objectives import Cispo, DecoupledPpo, Grpo, Objective
+
+EPSILON = 1e-6
+"""Added to a standard deviation that something is divided by."""
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """Sampled tokens, each tensor of shape [K] in float32; log-probabilities in nats."""
+
+    current_K: Tensor
+    proximal_K: Tensor
+    behaviour_K: Tensor
+    advantage_K: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What each token adds to the objective before its weight."""
+
+    value_K: Tensor
+    """[K], differentiable in `current_K`."""
+    clipped_K: Tensor
+    """[K] bool: the ratio was bounded, or the clipped branch is the one that counts."""
+    masked_K: Tensor
+    """[K] bool: left out."""
+
+
+def token_terms(objective: Objective, tokens: Tokens) -> Terms:
+    """Return every token's term; the objective to maximise is their sum under `row_weights`."""
+    match objective:
+        case Cispo():
+            return cispo_terms(objective, tokens)
+        case Grpo():
+            return grpo_terms(objective, tokens)
+        case DecoupledPpo():
+            return decoupled_ppo_terms(objective, tokens)
+
+
+def cispo_terms(objective: Cispo, tokens: Tokens) -> Terms:
+    """sg(clip(rho, low, high)) * A * log pi (MiniMax-M1, arXiv 2506.13585, eq. 4)."""
+    rho_K = (tokens.current_K.detach() - tokens.behaviour_K).exp()
+    bounded_K = rho_K.clamp(objective.low, objective.high)
+    return Terms(
+        value_K=bounded_K * tokens.advantage_K * tokens.current_K,
+        clipped_K=(rho_K < objective.low) | (rho_K > objective.high),
+        masked_K=torch.zeros_like(rho_K, dtype=torch.bool),
+    )
+
+
+def grpo_terms(objective: Grpo, tokens: Tokens) -> Terms:
+    """min(q A, clip(q, 1 - low, 1 + high) A) (DeepSeekMath, arXiv 2402.03300, eq. 3, without its KL term)."""
+    q_K = (tokens.current_K - tokens.proximal_K).exp()
+    value_K, clipped_K = pessimistic(q_K, tokens.advantage_K, low=objective.clip_low, high=objective.clip_high)
+    return Terms(value_K=value_K, clipped_K=clipped_K, masked_K=torch.zeros_like(clipped_K))
+
+
+def decoupled_ppo_terms(objective: DecoupledPpo, tokens: Tokens) -> Terms:
+    """W * min(q A, clip(q, 1 - clip, 1 + clip) A), 0 where w is too large (arXiv 2110.00641, eq. 3; 2505.24298)."""
+    w_K = (tokens.proximal_K - tokens.behaviour_K).exp()
+    masked_K = w_K > objective.max_behaviour_weight
+    q_K = (tokens.current_K - tokens.proximal_K).exp()
+    value_K, clipped_K = pessimistic(q_K, tokens.advantage_K, low=objective.clip, high=objective.clip)
+    kept_w_K = torch.where(masked_K, torch.zeros_like(w_K), w_K)
+    return Terms(value_K=kept_w_K * value_K, clipped_K=clipped_K & ~masked_K, masked_K=masked_K)
+
+
+def pessimistic(q_K: Tensor, advantage_K: Tensor, *, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """Return PPO's smaller of plain and clipped surrogate, and where it is the clipped one."""
+    plain_K = q_K * advantage_K
+    bounded_K = q_K.clamp(1 - low, 1 + high) * advantage_K
+    return torch.minimum(plain_K, bounded_K), bounded_K.detach() < plain_K.detach()
+
+
+def num_epochs(objective: Objective) -> int:
+    """Return how many updates one step makes."""
+    return 1 if isinstance(objective, Cispo) else objective.num_epochs
+
+
+def row_advantages(objective: Objective, centred_R: Floats, group_R: Ints) -> Floats:
+    """Scale rewards minus their group's mean: GRPO by the group's deviation, the others by the step's.
+
+    `group_R` numbers the groups from 0. Deviations are those of the population.
+    """
+    if not isinstance(objective, Grpo):
+        return centred_R / (centred_R.std() + EPSILON)
+    deviations = np.array([centred_R[group_R == group].std() for group in range(int(group_R.max()) + 1)])
+    return np.asarray(centred_R / (deviations[group_R] + EPSILON))
+
+
+def row_weights(objective: Objective, num_sampled_R: Ints, group_R: Ints) -> Floats:
+    """Return the weight of each token of each rollout.
+
+    GRPO takes the mean over tokens, then rollouts, then groups; the others take it over all tokens of the step at once.
+    """
+    if not isinstance(objective, Grpo):
+        return np.full(len(num_sampled_R), 1.0 / max(int(num_sampled_R.sum()), 1))
+    group_sizes = np.bincount(group_R)
+    return np.asarray(1.0 / (len(group_sizes) * group_sizes[group_R] * np.maximum(num_sampled_R, 1)))
