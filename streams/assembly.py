@@ -45,7 +45,7 @@ def assemble(group: Group, *, settings: Settings, now_s: float) -> Batch | Decis
     scored = {sample: reward for sample, reward in rewards.items() if reward.value is not None}
     is_late = now_s >= group.tasks[None].time_s + task.deadline_s + settings.assembler.grace_s
     if task.split == "held_out":
-        return end_held_out(task, scored) if len(rewards) == task.num_samples or is_late else None
+        return end_held_out(task, rewards, scored) if len(rewards) == task.num_samples or is_late else None
     valid = {sample: reward for sample, reward in scored.items() if has_all_turns(group.sample(sample))}
     is_complete = len(rewards) == task.num_samples and len(valid) == len(scored)
     if not is_complete and not is_late:
@@ -87,11 +87,12 @@ def value_of(reward: RewardScored) -> float:
     return reward.value
 
 
-def end_held_out(task: TaskIssued, valid: Valid) -> Decision:
-    """Return the end of a task that is scored and never trained on; without valid rewards it says so."""
+def end_held_out(task: TaskIssued, rewards: Valid, valid: Valid) -> Decision:
+    """Return the end of a task that is scored and never trained on."""
     if valid:
         return decide(task, "held_out", valid, policy_version=task.policy_version)
-    return decide(task, "all_invalid", valid, "held out", policy_version=task.policy_version)
+    reason: Reason = "all_invalid" if len(rewards) == task.num_samples else "deadline"
+    return decide(task, reason, valid, "held out", policy_version=task.policy_version)
 
 
 def end_with_too_few(task: TaskIssued, rewards: Valid, valid: Valid, *, is_complete: bool) -> Decision:

@@ -26,14 +26,18 @@ NUM_AHEAD = 16
 """Jobs that a process has at once."""
 START_S = 60.0
 """Seconds that a process may take to start."""
+CLOSE_S = 5.0
 COMMAND = (sys.executable, "-m", "streams.verifiers.worker")
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
     """Kill a process, by its id, and close its pipes."""
-    with suppress(ProcessLookupError):
-        process.kill()
-    await process.communicate()
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+    with suppress(TimeoutError):  # a pipe that something else holds open is left to itself
+        async with asyncio.timeout(CLOSE_S):
+            await process.communicate()
 
 
 class Pending:
@@ -92,9 +96,10 @@ class ScoringPool:
             process = await self._start()
             try:
                 await self._feed(process, mine)
-            except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
+            except (TimeoutError, asyncio.IncompleteReadError, OSError, msgspec.MsgspecError) as error:
                 self.num_replaced += 1
-                await self._charge(process, mine, error)
+                await end(process)
+                self._charge(mine, error, process.returncode)
             finally:
                 await end(process)
 
@@ -117,7 +122,7 @@ class ScoringPool:
             mine.popleft()
             head.then(msgspec.structs.replace(finding, attempts=head.num_attempts))
 
-    async def _charge(self, process: asyncio.subprocess.Process, mine: deque[Pending], error: Exception) -> None:
+    def _charge(self, mine: deque[Pending], error: Exception, exit_code: int | None) -> None:
         """Count an attempt against the job at the head, and settle it where that was the last."""
         if not mine:
             return
@@ -129,7 +134,7 @@ class ScoringPool:
         if isinstance(error, TimeoutError):
             reason, detail = "verifier_timeout", f"no answer within {self._timeout_s} s"
         else:
-            reason, detail = "verifier_error", f"the verifier's process died ({await process.wait()})"
+            reason, detail = "verifier_error", f"the verifier's process failed (exit code {exit_code}): {error!r}"
         head.then(Finding(invalid_reason=reason, detail=detail, attempts=head.num_attempts))
 
     async def _start(self) -> asyncio.subprocess.Process:
