@@ -1,0 +1,18 @@
+"""Engines that turn prompts into tokens; the generator knows them only through `interface.Sampler`."""
+
+from producers.samplers.interface import Finished, Request, Sampler, Weights
+from schemas.config import GeneratorSettings
+
+
+def make_sampler(settings: GeneratorSettings) -> Sampler:
+    """Return the sampler that the settings name. Imports only what that one needs: torch takes seconds."""
+    if settings.sampler == "scripted":
+        from producers.samplers.scripted import ScriptedSampler
+
+        return ScriptedSampler(num_slots=settings.num_slots)
+    from producers.samplers.transformers import TransformersSampler
+
+    return TransformersSampler(num_slots=settings.num_slots, num_threads=settings.num_threads)
+
+
+__all__ = ["Finished", "Request", "Sampler", "Weights", "make_sampler"]

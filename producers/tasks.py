@@ -1,0 +1,120 @@
+"""From a place in the run's sequence to a whole task. Pure: settings and place decide everything, in any process.
+
+Domains take turns by weight in a low-discrepancy order, so that every stretch of the sequence has nearly its share of
+each, whatever the weights; a shuffle would clump. Every content is drawn from the run's seed, the split and the index.
+"""
+
+import math
+import random
+
+from producers.domains import get_domain
+from producers.domains.interface import Item
+from schemas import ids
+from schemas.config import Settings
+from schemas.errors import ConfigError
+from schemas.executions import ExecutionLimits
+from schemas.tasks import ExecutionSpec, SamplingParams, Split, TaskIssued, VerifierSpec
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+"""Multiples of it, modulo 1, spread most evenly (Weyl sequence of the golden ratio)."""
+
+
+def check_domains(settings: Settings) -> None:
+    """Raise ConfigError where a domain is not known or none has a weight."""
+    for name in settings.tasks.domains:
+        get_domain(name)
+    if not sum(settings.tasks.domains.values()) > 0:
+        raise ConfigError(f"tasks.domains = {settings.tasks.domains}: all weights are 0; give one more than that")
+
+
+def domain_at(settings: Settings, index: int) -> str:
+    """Return the domain of the training task at `index`."""
+    start = ids.derive_seed(settings.seed, "domains") / 2**63
+    place = (start + index * GOLDEN) % 1 * sum(settings.tasks.domains.values())
+    weighted = [(name, weight) for name, weight in sorted(settings.tasks.domains.items()) if weight > 0]
+    for name, weight in weighted:
+        place -= weight
+        if place < 0:
+            return name
+    return weighted[-1][0]
+
+
+def train_task(settings: Settings, index: int) -> TaskIssued:
+    """Return the training task at `index`, from 0."""
+    return make_task(
+        settings,
+        task_id=train_task_id(settings, index),
+        domain=domain_at(settings, index),
+        split="train",
+        index=index,
+        num_samples=settings.tasks.num_samples,
+        sampling=settings.sampling,
+        policy_version=None,
+    )
+
+
+def train_task_id(settings: Settings, index: int) -> str:
+    """Return the id of the training task at `index`."""
+    return ids.task_id(settings.run, "train", index)
+
+
+def held_out_tasks(settings: Settings, policy_version: int) -> list[TaskIssued]:
+    """Return the tasks that evaluate a version: `evaluation.num_tasks` of each domain, one greedy sample each.
+
+    Every version is asked the same questions; only the ids differ.
+    """
+    num_tasks = settings.evaluation.num_tasks
+    generation = f"{settings.policy.name}/{policy_version}"
+    return [
+        make_task(
+            settings,
+            task_id=ids.task_id(settings.run, "held_out", index, generation),
+            domain=domain,
+            split="held_out",
+            index=index,
+            num_samples=1,
+            sampling=SamplingParams(temperature=0.0, max_tokens=settings.sampling.max_tokens),
+            policy_version=policy_version,
+        )
+        for position, domain in enumerate(sorted(settings.tasks.domains))
+        for index in range(position * num_tasks, (position + 1) * num_tasks)
+    ]
+
+
+def make_task(
+    settings: Settings,
+    *,
+    task_id: str,
+    domain: str,
+    split: Split,
+    index: int,
+    num_samples: int,
+    sampling: SamplingParams,
+    policy_version: int | None,
+) -> TaskIssued:
+    """Return a task of a domain with the item that seed, split, domain and index draw."""
+    item = draw_item(settings, domain=domain, split=split, index=index)
+    return TaskIssued(
+        task_id=task_id,
+        run_id=settings.run,
+        index=index,
+        domain=domain,
+        level=settings.tasks.level,
+        split=split,
+        prompt=item.prompt,
+        verifier=VerifierSpec(kind="stdout_match", expected=item.gold),
+        execution=ExecutionSpec(prelude=item.prelude, limits=ExecutionLimits(wall_s=settings.tasks.wall_s)),
+        max_turns=item.max_turns,
+        num_samples=num_samples,
+        sampling=sampling,
+        seed=ids.derive_seed(settings.seed, split, index, "sampling"),
+        policy=settings.policy.name,
+        policy_version=policy_version,
+        deadline_s=settings.tasks.deadline_s,
+    )
+
+
+def draw_item(settings: Settings, *, domain: str, split: Split, index: int) -> Item:
+    """Return the problem at a place of a split."""
+    rng = random.Random(ids.derive_seed(settings.seed, split, domain, index))
+    return get_domain(domain)(rng, settings.tasks.level, split == "held_out")
