@@ -6,6 +6,7 @@ decisions are about batches, so about tasks that ended before. Repeats of an id 
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,9 +17,8 @@ from schemas.deadletters import DeadLetter
 from schemas.decisions import Decision
 from schemas.evals import EvalScored
 from schemas.events import Event
-from schemas.executions import ExecutionFinished
 from schemas.rewards import RewardScored
-from schemas.rollouts import RolloutEnded, TurnGenerated
+from schemas.rollouts import RolloutEnded
 from schemas.steps import StepTaken
 from schemas.tasks import TaskIssued
 
@@ -44,7 +44,9 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
 class Accounts:
     """The books. `add` events in any order and however often, then ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_id: str) -> None:
+        """Keep the books of one run; several may share a log."""
+        self.run_id = run_id
         self.issued: set[str] = set()
         self.ends: dict[str, dict[str, str]] = {}
         """Task id to the ids of the events that end it, each with how."""
@@ -73,7 +75,21 @@ class Accounts:
             self.num_repeats += 1
             return
         self._seen.add(event.id)
+        if getattr(event.record, "run_id", self.run_id) != self.run_id:
+            return
         self.counts[type(event.record).__name__] += 1
+        self._add_task_event(event)
+        match event.record:
+            case StepTaken() as step:
+                self._add_step(step)
+            case RolloutEnded() as ended:
+                self.num_tokens += ended.num_tokens
+            case RewardScored(invalid_reason=str(reason)):
+                self.invalid[reason] += 1
+            case EvalScored() as result:
+                self.solve_rates.setdefault(result.version, {})[result.domain] = result.solve_rate
+
+    def _add_task_event(self, event: Event[Any]) -> None:
         match event.record:
             case TaskIssued() as task:
                 self.issued.add(task.task_id)
@@ -85,16 +101,6 @@ class Accounts:
                 self.passed_over[batch_id] = decision.reason
             case DeadLetter() as letter:
                 self._add_dead_letter(letter, event.id)
-            case StepTaken() as step:
-                self._add_step(step)
-            case RolloutEnded() as ended:
-                self.num_tokens += ended.num_tokens
-            case RewardScored(invalid_reason=str(reason)):
-                self.invalid[reason] += 1
-            case EvalScored() as result:
-                self.solve_rates.setdefault(result.version, {})[result.domain] = result.solve_rate
-            case TurnGenerated() | ExecutionFinished() | _:
-                pass
 
     def _end(self, task_id: str, event_id: str, how: str) -> None:
         self.ends.setdefault(task_id, {})[event_id] = how
@@ -162,14 +168,14 @@ class Accounts:
         return [f"{len(found)} {text}: {', '.join(found[:3])}" for text, found in findings.items() if found]
 
 
-def read_accounts(log: LogSettings, blob_dir: Any, topics: Iterable[str] = TOPICS_READ) -> Accounts:
-    """Read the topics from their beginning to their present end. Raises LogError, DecodeError never: see `deadletters`.
+def read_accounts(log: LogSettings, run_id: str, *, blob_dir: Path, topics: Iterable[str] = TOPICS_READ) -> Accounts:
+    """Read the topics from their beginning to their present end. Raises LogError.
 
     What cannot be decoded is the services' to put aside; here it is passed over.
     """
     from consumers.reader import Reader
 
-    accounts = Accounts()
+    accounts = Accounts(run_id)
     reader = Reader(
         log,
         list(topics),

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 import msgspec
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from rich.table import Table
 
 from schemas.config import LogSettings
 from schemas.errors import ConfigError, LogError
-from schemas.topics import TOPICS, Topic
+from schemas.topics import DAY_MS, TOPICS, Topic
 
 TIMEOUT_S = 15.0
 
@@ -140,3 +141,16 @@ def compare(topic: Topic, state: TopicState, log: LogSettings) -> list[Drift]:
         for name, value in wanted.items()
         if got[name] != value
     ]
+
+
+def topic_table(states: Iterable[TopicState]) -> Table:
+    """Return topics for people."""
+    table = Table("topic", "records", "key", "written by", "partitions", "retention", "cleanup", box=None)
+    for state in states:
+        retention_ms = int(state.settings.get("retention.ms") or 0)
+        retention = "for ever" if retention_ms < 0 else f"{retention_ms // DAY_MS} days"
+        there = (
+            [str(state.partitions), retention, state.settings["cleanup.policy"]] if state.partitions else ["missing"]
+        )
+        table.add_row(state.name, ", ".join(state.records), state.key, state.written_by, *there)
+    return table
