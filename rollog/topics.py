@@ -68,7 +68,8 @@ def create_topics(log: LogSettings) -> list[str]:
         for topic in TOPICS.values()
     ]
     created = []
-    for name, future in admin(log).create_topics(wanted, operation_timeout=TIMEOUT_S).items():
+    client = admin(log)  # held: its answers end with it
+    for name, future in client.create_topics(wanted, operation_timeout=TIMEOUT_S).items():
         try:
             future.result(TIMEOUT_S)
             created.append(name)

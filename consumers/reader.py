@@ -1,0 +1,200 @@
+"""The only reader without a group: any topics, from a given place, up to their end or for ever.
+
+What must hold: it starts exactly where it is told or fails; events come in the order of their partition; an event that
+was written twice is handed out once, as long as the window of remembered ids reaches; nothing aborted is handed out.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from consumers.offsets import (
+    LATEST,
+    At,
+    Start,
+    consumer_options,
+    offsets_at,
+    out_of_range,
+    partitions_of,
+    starts,
+    unreachable,
+)
+from consumers.partitions import partition_of
+from consumers.raw import RawRecord, to_event, to_outline
+from producers.blobs import BlobStore
+from schemas.config import LogSettings
+from schemas.connection import in_catalogue, on_cluster
+from schemas.errors import DecodeError, LogError
+from schemas.events import Event, Position
+
+__all__ = ["RawRecord", "Reader", "end_offsets", "partition_of"]
+OnUndecodable = Callable[[RawRecord, DecodeError], None]
+
+
+class Reader:
+    """Reads events. Not thread-safe, but for `close`, which ends an iteration in another thread."""
+
+    def __init__(
+        self,
+        log: LogSettings,
+        topics: Sequence[str],
+        *,
+        blob_dir: Path,
+        start: Start,
+        bounded: bool = False,
+        on_undecodable: OnUndecodable | None = None,
+        dedupe: int = 65_536,
+        headers_only: bool = False,
+    ) -> None:
+        """Raises LogError where `start` is not on the log.
+
+        `start` is an end of the topics, a time in seconds since the epoch, or the next offset of every partition to
+        read; partitions that it does not name are not read. With `headers_only` events have no record, and values that
+        cannot be decoded don't matter.
+        """
+        self._log, self._blobs = log, BlobStore(blob_dir)
+        self._on_undecodable, self._dedupe, self._headers_only = on_undecodable, dedupe, headers_only
+        self._is_open = True
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._buffer: deque[Message] = deque()
+        self._consumer = Consumer(consumer_options(log))
+        self.positions: dict[At, int] = starts(self._consumer, log, topics, start)
+        """Next offset by partition, of what was handed out."""
+        self._ends = offsets_at(self._consumer, log, dict.fromkeys(self.positions, LATEST)) if bounded else None
+        self._open = {at for at, end in (self._ends or {}).items() if self.positions[at] < end}
+        wanted = self.positions if self._ends is None else {at: self.positions[at] for at in self._open}
+        self._consumer.assign([TopicPartition(on_cluster(log, t), p, offset) for (t, p), offset in wanted.items()])
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all was handed out that was there at the start; only bounded reading ends."""
+        return self._ends is not None and not self._open
+
+    def poll(self, *, max_events: int = 500, timeout_s: float = 0.1) -> list[Event[Any]]:
+        """Return what is there, waiting so long for the first. Raises LogError, and DecodeError where none takes it."""
+        if not self._buffer:
+            self._fetch(max_events, timeout_s)
+        events = []
+        while self._buffer and len(events) < max_events:
+            event = self._take(self._buffer.popleft())
+            if event is not None:
+                events.append(event)
+        return events
+
+    def __iter__(self) -> Iterator[Event[Any]]:
+        """Yield events until the end, or until `close`. Raises as `poll` does."""
+        while self._is_open and not self.at_end:
+            if not self._buffer:
+                self._fetch(500, 0.1)
+            while self._buffer and self._is_open:
+                event = self._take(self._buffer.popleft())
+                if event is not None:
+                    yield event
+
+    def lag(self) -> dict[str, int]:
+        """Return how many offsets were not handed out yet, by topic, as far as the client knows."""
+        lags: dict[str, int] = {}
+        for (topic, partition), position in self.positions.items():
+            at = TopicPartition(on_cluster(self._log, topic), partition)
+            _, end = self._consumer.get_watermark_offsets(at, cached=True)
+            lags[topic] = lags.get(topic, 0) + max(0, end - position)
+        return lags
+
+    def close(self) -> None:
+        """Let go. Harmless when done before."""
+        if self._is_open:
+            self._is_open = False
+            self._consumer.close()
+
+    def _fetch(self, max_events: int, timeout_s: float) -> None:
+        try:
+            first = self._consumer.poll(timeout_s)
+            if first is not None:
+                self._buffer.append(first)
+                # A batch call waits its time out even where there is something: so only what is at hand.
+                self._buffer.extend(self._consumer.consume(max_events, 0))
+        except KafkaException as error:
+            raise unreachable(self._log, error) from error
+        except RuntimeError:
+            if self._is_open:
+                raise
+
+    def _take(self, message: Message) -> Event[Any] | None:
+        """Return the message's event; None for what is no event, was seen before, or is beyond the end."""
+        error = message.error()
+        at = (in_catalogue(self._log, str(message.topic())), int(message.partition() or 0))
+        if error is not None:
+            self._take_error(error, at, message)
+            return None
+        offset = int(message.offset() or 0)
+        if self._ends is not None and offset >= self._ends.get(at, 0):
+            self._reach(at, offset)
+            return None
+        self._reach(at, offset + 1)
+        raw = raw_record(message, Position(*at, offset))
+        try:
+            event = to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
+        except DecodeError as undecodable:
+            if self._on_undecodable is None:
+                raise
+            self._on_undecodable(raw, undecodable)
+            return None
+        return event if self._is_new(event.id) else None
+
+    def _take_error(self, error: KafkaError, at: At, message: Message) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            # Transaction markers have offsets too: only the broker knows that nothing follows.
+            self._reach(at, int(message.offset() or 0))
+            if at in self._open:
+                self._open.discard(at)
+        elif code == KafkaError._AUTO_OFFSET_RESET:
+            raise out_of_range(Position(*at, self.positions.get(at, -1)), error.str())
+        elif error.fatal() or not error.retriable():
+            raise LogError(f"{at[0]}[{at[1]}]: {error.str()} ({error.name()})")
+
+    def _reach(self, at: At, position: int) -> None:
+        """Note the next offset to hand out, and whether that is the end."""
+        self.positions[at] = max(self.positions.get(at, 0), position)
+        if self._ends is not None and at in self._open and position >= self._ends[at]:
+            self._open.discard(at)
+            self._consumer.pause([TopicPartition(on_cluster(self._log, at[0]), at[1])])
+
+    def _is_new(self, event_id: str) -> bool:
+        if event_id in self._seen:
+            self._seen.move_to_end(event_id)
+            return False
+        if self._dedupe > 0:
+            self._seen[event_id] = None
+            if len(self._seen) > self._dedupe:
+                self._seen.popitem(last=False)
+        return True
+
+
+def raw_record(message: Message, position: Position) -> RawRecord:
+    """Return a client's message as a raw record."""
+    headers = [(name, value.encode() if isinstance(value, str) else value) for name, value in message.headers() or ()]
+    return RawRecord(
+        position=position,
+        key=as_bytes(message.key()),
+        value=as_bytes(message.value()),
+        headers=headers,
+        timestamp_ms=message.timestamp()[1],
+    )
+
+
+def as_bytes(content: str | bytes | None) -> bytes | None:
+    """Return the client's bytes, which its types call text or bytes."""
+    return content.encode() if isinstance(content, str) else content
+
+
+def end_offsets(log: LogSettings, topics: Sequence[str]) -> dict[At, int]:
+    """Return one past the last committed record of every partition. Raises LogError."""
+    consumer = Consumer(consumer_options(log))
+    try:
+        return offsets_at(consumer, log, dict.fromkeys(partitions_of(consumer, log, topics), LATEST))
+    finally:
+        consumer.close()

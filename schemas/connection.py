@@ -1,0 +1,26 @@
+"""How the log's clients reach the cluster: one mapping of `LogSettings` to what librdkafka wants.
+
+Client settings may be secrets: they go to the library and nowhere else.
+"""
+
+from schemas.config import LogSettings
+from schemas.errors import ConfigError
+
+Options = dict[str, str | int | float | bool]
+
+
+def client_options(log: LogSettings) -> Options:
+    """Return the librdkafka settings that every client of this log starts from. Raises ConfigError without an address."""
+    if not log.bootstrap:
+        raise ConfigError("log.bootstrap is empty: set it to host:port of a broker, or start the embedded one")
+    return {"log_level": 2, **log.client, "bootstrap.servers": log.bootstrap}
+
+
+def on_cluster(log: LogSettings, topic: str) -> str:
+    """Return the name that the cluster knows a topic of the catalogue by."""
+    return log.namespace + topic
+
+
+def in_catalogue(log: LogSettings, name: str) -> str:
+    """Return the catalogue's name of a topic of the cluster."""
+    return name.removeprefix(log.namespace)
