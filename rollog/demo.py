@@ -9,10 +9,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from rich.console import Console
@@ -33,6 +33,7 @@ CONFIG = Path("demo/demo.toml")
 DEADLINE_S = 900.0
 BEFORE_MAX, AFTER_MIN = 0.30, 0.90
 Tree = dict[str, Any]
+R = TypeVar("R")
 
 
 def run_demo(seed: int, files: Sequence[Path], flags: Sequence[str], *, home: Path | None) -> ExitCode:
@@ -71,9 +72,9 @@ def fresh_run(settings: Settings, home: Path, *, prefix: str) -> Settings:
         return msgspec.structs.replace(settings, run=run, log=log)
 
 
-async def with_signals(work: Any) -> Tree:
+async def with_signals(work: Coroutine[Any, Any, R]) -> R:
     """Return what the work returns; SIGINT or SIGTERM cancels it, and it stops in order."""
-    result: list[Tree] = []
+    result: list[R] = []
 
     async def keep() -> None:
         result.append(await work)
@@ -113,7 +114,7 @@ async def watch(up: Up, observer: Observer, console: Console, *, deadline_s: flo
 
 
 @contextmanager
-def shown(observer: Observer, console: Console) -> Iterator[Any]:
+def shown(observer: Observer, console: Console) -> Iterator[Callable[[], None]]:
     """Yield what shows progress: a bar in a terminal, lines elsewhere."""
     if not console.is_terminal:
         yield Lines(observer, console)
@@ -174,7 +175,7 @@ def compile_report(up: Up, observer: Observer, recompute: Tree, started_s: float
     return report
 
 
-def goals_missed(report: Tree, *, domains: Any) -> list[str]:
+def goals_missed(report: Tree, *, domains: Collection[str]) -> list[str]:
     """Return what the demo promises and this run did not do."""
     before, after = report["solve_rate"]["before"], report["solve_rate"]["after"]
     missed = []

@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from rich.table import Table
 
 from schemas.config import LogSettings
-from schemas.errors import ConfigError, LogError
+from schemas.connection import client_options, on_cluster
+from schemas.errors import LogError
 from schemas.topics import DAY_MS, TOPICS, Topic
 
 TIMEOUT_S = 15.0
@@ -51,16 +52,14 @@ class TopicState(msgspec.Struct, frozen=True, kw_only=True):
 
 def admin(log: LogSettings) -> AdminClient:
     """Return a client for administration. Raises ConfigError where there is no address."""
-    if not log.bootstrap:
-        raise ConfigError("log.bootstrap is empty: set it, or start the embedded broker with `rollog broker start`")
-    return AdminClient({**log.client, "bootstrap.servers": log.bootstrap, "client.id": "rollog-topics"})
+    return AdminClient({**client_options(log), "client.id": "rollog-topics"})
 
 
 def create_topics(log: LogSettings) -> list[str]:
     """Create what is missing and return those names. Raises LogError."""
     wanted = [
         NewTopic(
-            log.namespace + topic.name,
+            on_cluster(log, topic.name),
             num_partitions=topic.partitions(log.partitions),
             replication_factor=log.replication,
             config=topic.settings,
@@ -84,13 +83,13 @@ def describe_topics(log: LogSettings) -> list[TopicState]:
     client = admin(log)
     try:
         found = client.list_topics(timeout=TIMEOUT_S).topics
-        names = [log.namespace + topic.name for topic in TOPICS.values() if log.namespace + topic.name in found]
+        names = [on_cluster(log, topic.name) for topic in TOPICS.values() if on_cluster(log, topic.name) in found]
         settings = read_settings(client, names)
     except KafkaException as error:
         raise LogError(f"{log.bootstrap}: {error.args[0].str()}; is it the right address, and is it up?") from error
     states = []
     for topic in TOPICS.values():
-        name = log.namespace + topic.name
+        name = on_cluster(log, topic.name)
         partitions = found[name].partitions if name in found else {}
         states.append(
             TopicState(
