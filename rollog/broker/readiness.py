@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from rollog.broker.directory import BrokerDirectory
 from schemas.errors import BrokerError
 
+PORT_TAKEN = "Address already in use"
 ASK_S = 0.5
 TAIL_BYTES = 4000
 
@@ -17,6 +18,10 @@ silent = logging.getLogger("rollog.broker.readiness")
 """Takes the client's complaints about a broker that is not there yet."""
 silent.addHandler(logging.NullHandler())
 silent.propagate = False
+
+
+class PortTakenError(BrokerError):
+    """Somebody took a port of ours between its choice and the broker's start; another choice helps."""
 
 
 def answers(client: AdminClient) -> bool:
@@ -49,9 +54,10 @@ def await_ready(
     end = time.monotonic() + deadline_s
     while not answers(client):
         if process.poll() is not None:
-            raise BrokerError(
+            seen = tail(directory)
+            raise (PortTakenError if PORT_TAKEN in seen else BrokerError)(
                 f"{directory.path}: the broker ended with status {process.returncode} before it was ready. "
-                f"The end of {directory.log.name}:\n{tail(directory)}"
+                f"The end of {directory.log.name}:\n{seen}"
             )
         if time.monotonic() > end:
             raise BrokerError(

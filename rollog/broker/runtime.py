@@ -1,14 +1,10 @@
-"""What every broker on this host shares, made once: verified jars, a JVM archive, a formatted empty data directory.
-
-`python -m rollog.broker.runtime` makes it ahead, for hosts that will have no network.
-"""
+"""What every broker on this host shares, made once: verified jars, a JVM archive, a formatted empty data directory."""
 
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -63,8 +59,8 @@ def prepare(home: Path | None = None, *, fetch: jars.Fetch = fetch_jar, say: Say
 
 
 def fingerprint(java: Java) -> str:
-    """Return a name for what the archive and the template depend on: this JVM, these jars, where they lie."""
-    facts = (java.version, *java.command("", log=Path("log")), jars.LOCK.read_text())
+    """Return a name for what archive and template depend on: a JVM (not where it lies), jars, and where they lie."""
+    facts = (java.version, *java.command("", log=Path("log"))[1:], jars.LOCK.read_text())
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
@@ -92,10 +88,3 @@ def make(java: Java, scratch: Path) -> None:
     finally:
         process.kill()
         process.wait()
-
-
-if __name__ == "__main__":
-    try:
-        prepare(say=lambda line: print(line, flush=True))  # noqa: T201 - a command's own output
-    except BrokerError as problem:
-        sys.exit(str(problem))

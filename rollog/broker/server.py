@@ -17,7 +17,7 @@ import msgspec
 
 from rollog.broker.directory import BrokerDirectory, Record
 from rollog.broker.launch import launch, write_files
-from rollog.broker.readiness import await_ready, tail
+from rollog.broker.readiness import PortTakenError, await_ready, tail
 from rollog.broker.runtime import Runtime, Say, prepare
 from rollog.broker.waiting import wait_for
 from rollog.resolve import home_dir
@@ -28,7 +28,6 @@ GRACE_S = 10.0
 KILL_S = 5.0
 ATTEMPTS = 3
 """Starts, each with ports chosen anew, where somebody took one between the choice and the start."""
-PORT_TAKEN = "Address already in use"
 
 
 class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,33 +72,38 @@ class EmbeddedBroker:
         """
         self.reap()
         runtime = self.runtime or prepare(self.home, say=say)
-        lock = self.directory.claim()
-        try:
-            for attempt in range(1, ATTEMPTS + 1):
-                record = self.directory.prepare(runtime.template)
-                try:
-                    return self.run(runtime, record, lock, detached=detached, deadline_s=deadline_s)
-                except BrokerError:
-                    if attempt == ATTEMPTS or PORT_TAKEN not in tail(self.directory):
-                        raise
-        finally:
-            os.close(lock)
-        raise AssertionError("unreachable")
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.run(runtime, detached=detached, deadline_s=deadline_s, keep_ports=attempt == 0)
+            except PortTakenError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("every attempt returns or raises")
 
-    def run(self, runtime: Runtime, record: Record, lock: int, *, detached: bool, deadline_s: float) -> str:
-        """Start the JVM on what is recorded; on failure none is left."""
-        write_files(self.directory, record)
-        archive = f"-XX:AOTCache={runtime.archive}"
-        self.process = launch(runtime.java, self.directory, options=[archive], lock=lock, detached=detached)
-        owner_pid = 0 if detached else os.getpid()
-        self.directory.save(msgspec.structs.replace(record, pid=self.process.pid, owner_pid=owner_pid))
+    def run(self, runtime: Runtime, *, detached: bool, deadline_s: float, keep_ports: bool) -> str:
+        """Start the JVM and return once it answers; on failure none is left."""
+        record, process = self.spawn(runtime, detached=detached, keep_ports=keep_ports)
         try:
-            await_ready(self.directory, record.bootstrap, self.process, deadline_s=deadline_s)
+            await_ready(self.directory, record.bootstrap, process, deadline_s=deadline_s)
         except BaseException:
-            self.process.kill()
-            self.process.wait()
+            process.kill()
+            process.wait()
             raise
         return record.bootstrap
+
+    def spawn(self, runtime: Runtime, *, detached: bool, keep_ports: bool) -> tuple[Record, subprocess.Popen[bytes]]:
+        """Claim the directory, make it ready, and start the JVM, which from then on is what holds the claim."""
+        lock = self.directory.claim()
+        try:
+            record = self.directory.prepare(runtime.template, keep_ports=keep_ports)
+            write_files(self.directory, record)
+            archive = f"-XX:AOTCache={runtime.archive}"
+            self.process = launch(runtime.java, self.directory, options=[archive], lock=lock, detached=detached)
+            owner_pid = 0 if detached else os.getpid()
+            self.directory.save(msgspec.structs.replace(record, pid=self.process.pid, owner_pid=owner_pid))
+            return record, self.process
+        finally:
+            os.close(lock)
 
     def stop(self, *, grace_s: float = GRACE_S) -> bool:
         """Stop the directory's broker, whoever started it: SIGTERM, and SIGKILL after `grace_s`.
@@ -124,11 +128,11 @@ class EmbeddedBroker:
         """Collect a broker of ours that has ended."""
         if self.process is not None and not self.directory.owned():
             self.process.wait()
-            self.process = None
 
     def status(self) -> BrokerStatus:
         """Return how the broker is, whoever started it."""
-        record, running = self.directory.record(), self.directory.owned()
+        record = self.directory.record()
+        running = self.directory.owned() and not self.directory.orphaned()
         return BrokerStatus(
             directory=str(self.directory.path),
             running=running,
