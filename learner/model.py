@@ -40,9 +40,10 @@ def set_determinism(num_threads: int) -> None:
 
 def describe_kernels() -> str:
     """Return what the arithmetic of this process depends on; equal texts mean that equal bits are due."""
+    has_mkldnn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return (
         f"torch {torch.__version__}, {platform.machine()} {torch.backends.cpu.get_cpu_capability()}, "
-        f"mkl {torch.backends.mkl.is_available()}, mkldnn {torch.backends.mkldnn.is_available()}, "
+        f"mkl {torch.backends.mkl.is_available()}, mkldnn {has_mkldnn}, "
         f"transformers {importlib.metadata.version('transformers')}, threads {torch.get_num_threads()}"
     )
 
@@ -98,7 +99,8 @@ def weights_bytes(model: nn.Module) -> bytes:
     tensors = {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
     persistent = model.state_dict().keys()
     tensors |= {name: buffer.contiguous() for name, buffer in model.named_buffers() if name in persistent}
-    return safetensors.torch.save(tensors, metadata={"format": "pt"})
+    content: bytes = safetensors.torch.save(tensors, metadata={"format": "pt"})
+    return content
 
 
 def policy_files(model: nn.Module, base: Path) -> dict[str, bytes]:

@@ -102,7 +102,7 @@ def row_advantages(objective: Objective, centred_R: Floats, group_R: Ints) -> Fl
     `group_R` numbers the groups from 0. Deviations are those of the population.
     """
     if not isinstance(objective, Grpo):
-        return centred_R / (centred_R.std() + EPSILON)
+        return np.asarray(centred_R / (centred_R.std() + EPSILON))
     deviations = np.array([centred_R[group_R == group].std() for group in range(int(group_R.max()) + 1)])
     return np.asarray(centred_R / (deviations[group_R] + EPSILON))
 

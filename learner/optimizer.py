@@ -34,7 +34,8 @@ def optimizer_bytes(optimizer: torch.optim.AdamW, model: nn.Module) -> bytes:
     for name, parameter in model.named_parameters():
         state = optimizer.state.get(parameter, {})
         tensors |= {f"{moment}/{name}": tensor_of(state[moment]) for moment in MOMENTS if moment in state}
-    return safetensors.torch.save(tensors)
+    content: bytes = safetensors.torch.save(tensors)
+    return content
 
 
 def tensor_of(value: Tensor | float) -> Tensor:
