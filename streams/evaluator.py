@@ -43,7 +43,7 @@ def run_evaluator(runtime: Runtime) -> None:
         reader = open_reader(["policies", "evals", "decisions"], on_undecodable=put_aside)
         try:
             while not runtime.stop.is_set():
-                events = reader.poll(timeout_s=POLL_S)
+                events: list[Event[Any]] = reader.poll(timeout_s=POLL_S)
                 runtime.telemetry.progress(0)
                 if events:
                     take(evaluations, events, runtime, publisher)

@@ -23,12 +23,14 @@ from schemas.errors import SandboxError, StuckError
 from schemas.events import Event
 from schemas.executions import Action, ExecutionFinished, Outcome
 from schemas.ids import derive_id
+from schemas.limits import MAX_RECORD_BYTES
 from schemas.rollouts import TurnGenerated
 from streams.outbox import Outbox, Writer
 from streams.slots import Slots
 
 Ack = Callable[[], None]
 NUM_REMEMBERED = 200_000
+MAX_STREAM_BYTES = MAX_RECORD_BYTES // 4
 STUCK_MARGIN_S = 60.0
 """Beyond an action's own deadline, after which the sandbox must have answered."""
 
@@ -68,6 +70,15 @@ def run_action(runner: Runner, action: Action, *, attempts: int) -> Outcome:
         if outcome.status != "infra_error" or attempt == attempts:
             return msgspec.structs.replace(outcome, attempt=max(attempt, outcome.attempt))
     raise AssertionError("attempts is at least 1")
+
+
+def fitted(outcome: Outcome) -> Outcome:
+    """Return the outcome with streams that fit a record, whatever a task's `keep_bytes` allowed; what is cut shows."""
+    if len(outcome.stdout) + len(outcome.stderr) <= 2 * MAX_STREAM_BYTES:
+        return outcome
+    return msgspec.structs.replace(
+        outcome, stdout=outcome.stdout[:MAX_STREAM_BYTES], stderr=outcome.stderr[:MAX_STREAM_BYTES]
+    )
 
 
 class Executor:
@@ -172,7 +183,7 @@ class Executor:
             rollout_id=turn.rollout_id,
             turn=turn.turn,
             domain=turn.domain,
-            outcome=outcome,
+            outcome=fitted(outcome),
             queued_s=run.started_s - run.taken_s,
         )
         self._telemetry.seconds.labels("execute", turn.domain).observe(run.finished_s - run.started_s)

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from consumers.reader import RawRecord
 from consumers.telemetry import Telemetry
 from schemas.codec import TOPIC_OF
+from schemas.deadletters import DeadLetter
 from schemas.errors import RollogError
 from schemas.events import Event
 from streams.handoff import Handoff
@@ -30,6 +32,10 @@ class Writer(Protocol):
         correlation_id: str = "",
     ) -> Event[Any]:
         """Return an event that is yet to be written."""
+        ...
+
+    def dead_letter(self, raw: RawRecord, *, stage: str, error: Exception) -> Event[DeadLetter]:
+        """Return the event that puts a record aside; not yet written."""
         ...
 
     def publish(self, event: Event[Any], on_delivered: Callable[[RollogError | None], None] | None = None) -> None:

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from threading import Lock, Semaphore
 from typing import Any
 
+from consumers.reader import RawRecord
 from consumers.telemetry import Telemetry
 from schemas.codec import TOPIC_OF, new_event
+from schemas.deadletters import DeadLetter
 from schemas.errors import LogError, RollogError
 from schemas.events import Event, Position
 from schemas.executions import Action, Outcome
@@ -60,6 +62,20 @@ class FakeWriter:
 
     def event(self, record: Any, *, id: str, key: str, **fields: Any) -> Event[Any]:  # noqa: A002
         return new_event(record, id=id, key=key, source="rollog/test-0", **fields)
+
+    def dead_letter(self, raw: RawRecord, *, stage: str, error: Exception) -> Event[DeadLetter]:
+        where = raw.position
+        letter = DeadLetter(
+            stage=stage,
+            topic=where.topic,
+            partition=where.partition,
+            offset=where.offset,
+            key=raw.key,
+            value=raw.value,
+            error=type(error).__name__,
+            reason=str(error),
+        )
+        return self.event(letter, id=derive_id(str(where), "dead_letter", 0, stage), key=str(where))
 
     def publish(self, event: Event[Any], on_delivered: Callable[[RollogError | None], None] | None = None) -> None:
         self.events.append(event)

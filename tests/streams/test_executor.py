@@ -5,10 +5,12 @@ from functools import partial
 
 import pytest
 
+from schemas.codec import encode_value
 from schemas.config import ExecutorSettings
 from schemas.errors import LogError, SandboxError, StuckError
 from schemas.executions import Action, Outcome
 from schemas.ids import derive_id
+from schemas.limits import MAX_RECORD_BYTES
 from streams import executor
 from streams.executor import Executor, execution_id, run_action
 from tests import samples
@@ -138,6 +140,17 @@ def test_a_sandbox_that_raises_its_own_error_is_infrastructure_trouble() -> None
 
     outcome = run_action(Broken(), Action(code="a"), attempts=2)
     assert (outcome.status, outcome.error) == ("infra_error", "bwrap is gone")
+
+
+async def test_streams_that_no_record_could_hold_are_cut_and_say_so() -> None:
+    runner = GatedRunner()
+    runner.outcomes["a"] = [ok(b"x" * MAX_RECORD_BYTES)]
+    stage, writer, acks = make(runner)
+    event = read(turn("a"))
+    await stage.take(event, acks.of(event))
+    await until(lambda: bool(acks.ids))
+    assert len(encode_value(writer.records[0])) < MAX_RECORD_BYTES
+    assert writer.records[0].outcome.stdout_truncated
 
 
 async def test_a_bug_in_the_sandbox_stops_the_service_without_an_acknowledgement() -> None:
