@@ -1,0 +1,76 @@
+from collections import Counter
+
+import msgspec
+import pytest
+
+from producers.domains import DOMAINS
+from producers.domains.numbers import is_held_out
+from producers.tasks import check_domains, domain_at, held_out_tasks, train_task
+from schemas.config import EvaluationSettings, Settings, TaskSettings
+from schemas.errors import ConfigError
+from schemas.ids import task_id
+
+
+def settings_of(**fields: object) -> Settings:
+    return Settings(run="r", seed=3, **fields)
+
+
+def test_the_same_place_is_the_same_task_and_another_place_or_seed_another() -> None:
+    settings = settings_of()
+    tasks = [train_task(settings, index) for index in range(50)]
+    assert tasks == [train_task(settings, index) for index in range(50)]
+    assert [task.task_id for task in tasks] == [task_id("r", "train", index) for index in range(50)]
+    assert len({task.prompt for task in tasks}) > 40
+    assert len({task.seed for task in tasks}) == 50
+    other = msgspec.structs.replace(settings, seed=4)
+    assert [train_task(other, index).prompt for index in range(50)] != [task.prompt for task in tasks]
+
+
+def test_a_task_carries_the_item_and_the_settings() -> None:
+    settings = settings_of(tasks=TaskSettings(domains={"repair": 1.0}, num_samples=5, deadline_s=33.0, wall_s=2.0))
+    task = train_task(settings, 0)
+    assert task.execution is not None
+    assert (task.domain, task.split, task.max_turns, task.num_samples) == ("repair", "train", 2, 5)
+    assert (task.deadline_s, task.execution.limits.wall_s, task.sampling) == (33.0, 2.0, settings.sampling)
+    assert "def f(a, b" in task.execution.prelude
+    assert task.verifier.expected.isdecimal()
+    assert task.policy_version is None
+
+
+@pytest.mark.parametrize(
+    "weights", [{"verbs": 1.0, "repair": 1.0}, {"verbs": 3.0, "repair": 1.0}, {"verbs": 0.0, "repair": 2.0}]
+)
+def test_every_stretch_has_nearly_its_share_of_each_domain(weights: dict[str, float]) -> None:
+    settings = settings_of(tasks=TaskSettings(domains=weights))
+    domains = [domain_at(settings, index) for index in range(2000)]
+    total = sum(weights.values())
+    for start in range(0, 2000, 100):
+        counts = Counter(domains[start : start + 100])
+        assert all(abs(counts[name] - 100 * weight / total) <= 3 for name, weight in weights.items())
+
+
+def test_held_out_tasks_ask_every_version_the_same_greedy_questions_once() -> None:
+    settings = settings_of(evaluation=EvaluationSettings(num_tasks=20))
+    first, second = held_out_tasks(settings, 0), held_out_tasks(settings, 40)
+    assert [task.prompt for task in first] == [task.prompt for task in second]
+    assert not {task.task_id for task in first} & {task.task_id for task in second}
+    assert Counter(task.domain for task in first) == dict.fromkeys(DOMAINS, 20)
+    assert len({task.index for task in first}) == 40
+    for task in first:
+        assert (task.split, task.num_samples, task.sampling.temperature) == ("held_out", 1, 0.0)
+    assert {task.policy_version for task in second} == {40}
+
+
+def test_training_and_evaluation_never_share_numbers() -> None:
+    settings = settings_of(evaluation=EvaluationSettings(num_tasks=50))
+    for task in (*held_out_tasks(settings, 0), *(train_task(settings, index) for index in range(100))):
+        a, b = (int(word) for word in task.prompt.rstrip("|").split()[-2:])
+        assert is_held_out(a, b) == (task.split == "held_out")
+
+
+def test_unknown_domains_and_weights_of_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError, match="chess"):
+        check_domains(settings_of(tasks=TaskSettings(domains={"chess": 1.0})))
+    with pytest.raises(ConfigError, match="all weights are 0"):
+        check_domains(settings_of(tasks=TaskSettings(domains={"verbs": 0.0})))
+    check_domains(settings_of())
