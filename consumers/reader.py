@@ -49,7 +49,7 @@ class Reader:
         dedupe: int = 65_536,
         headers_only: bool = False,
     ) -> None:
-        """Raises LogError where `start` is not on the log.
+        """Open it; raises LogError where `start` is not on the log.
 
         `start` is an end of the topics, a time in seconds since the epoch, or the next offset of every partition to
         read; partitions that it does not name are not read. With `headers_only` events have no record, and values that
@@ -77,7 +77,7 @@ class Reader:
         """Return what is there, waiting so long for the first. Raises LogError, and DecodeError where none takes it."""
         if not self._buffer:
             self._fetch(max_events, timeout_s)
-        events = []
+        events: list[Event[Any]] = []
         while self._buffer and len(events) < max_events:
             event = self._take(self._buffer.popleft())
             if event is not None:

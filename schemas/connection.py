@@ -10,7 +10,7 @@ Options = dict[str, str | int | float | bool]
 
 
 def client_options(log: LogSettings) -> Options:
-    """Return the librdkafka settings that every client of this log starts from. Raises ConfigError without an address."""
+    """Return the librdkafka settings that every client of this log starts from. Raises ConfigError."""
     if not log.bootstrap:
         raise ConfigError("log.bootstrap is empty: set it to host:port of a broker, or start the embedded one")
     return {"log_level": 2, **log.client, "bootstrap.servers": log.bootstrap}
