@@ -20,7 +20,7 @@ from schemas.rewards import RewardScored
 from schemas.rollouts import TurnGenerated
 from schemas.tasks import TaskIssued
 from schemas.trajectory import Group, Trajectory
-from streams.scoring import live_reward
+from streams.scoring import is_scored, live_reward
 
 ROW_OVERHEAD_BYTES = 1024
 """More than a row's names, numbers and lengths take on the wire beside its arrays."""
@@ -37,17 +37,20 @@ def assemble(group: Group, *, settings: Settings, now_s: float) -> Batch | Decis
     task = group.task
     if task is None:
         return None
+    is_late = now_s >= group.tasks[None].time_s + task.deadline_s + settings.assembler.grace_s
+    is_all_scored = is_scored(task, group)
+    if not is_all_scored and not is_late:
+        return None
     rewards = {
         sample: reward
         for sample in range(task.num_samples)
         if (reward := live_reward(group.sample(sample))) is not None
     }
     scored = {sample: reward for sample, reward in rewards.items() if reward.value is not None}
-    is_late = now_s >= group.tasks[None].time_s + task.deadline_s + settings.assembler.grace_s
     if task.split == "held_out":
-        return end_held_out(task, rewards, scored) if len(rewards) == task.num_samples or is_late else None
+        return end_held_out(task, rewards, scored)
     valid = {sample: reward for sample, reward in scored.items() if has_all_turns(group.sample(sample))}
-    is_complete = len(rewards) == task.num_samples and len(valid) == len(scored)
+    is_complete = is_all_scored and len(valid) == len(scored)
     if not is_complete and not is_late:
         return None
     if len(valid) < settings.assembler.min_valid:

@@ -14,7 +14,7 @@ from schemas.ids import derive_id, rollout_id
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
 from schemas.tasks import TaskIssued, VerifierSpec
-from schemas.trajectory import Trajectory, order_of
+from schemas.trajectory import Group, Trajectory, order_of
 from streams.verifiers import VERIFIERS
 from streams.verifiers.interface import Score
 
@@ -102,8 +102,18 @@ def reward_id(reward: RewardScored) -> str:
 
 def live_reward(trajectory: Trajectory) -> RewardScored | None:
     """Return the reward that training follows: the first live one on the log."""
+    if not trajectory.rewards:
+        return None
     live: list[Event[Any]] = [event for event in trajectory.rewards.values() if event.record.scoring_id == LIVE]
     if not live:
         return None
     record: RewardScored = min(live, key=order_of).record
     return record
+
+
+def is_scored(task: TaskIssued, group: Group) -> bool:
+    """Return whether every sample of the task has its live reward."""
+    samples = group.samples
+    return len(samples) >= task.num_samples and all(
+        sample in samples and live_reward(samples[sample]) is not None for sample in range(task.num_samples)
+    )

@@ -23,7 +23,7 @@ from schemas.tasks import TaskIssued
 from schemas.trajectory import sample_of
 from streams.orphans import Orphanage
 from streams.outbox import Outbox, Writer
-from streams.scoring import Finding, Job, job_of, live_reward, reward_id, reward_of, without_worth
+from streams.scoring import Finding, Job, is_scored, job_of, live_reward, reward_id, reward_of, without_worth
 from streams.scoring_pool import ScoringPool
 
 Ack = Callable[[], None]
@@ -42,10 +42,10 @@ class Scorer(Protocol):
         ...
 
 
-def is_scored(task: OpenTask) -> bool:
-    """Return whether every sample of the task has its live reward."""
+def is_finished(task: OpenTask) -> bool:
+    """Return whether the verifier has nothing more to do for the task."""
     issued = task.group.task
-    return issued is not None and all(live_reward(task.group.sample(i)) is not None for i in range(issued.num_samples))
+    return issued is not None and is_scored(issued, task.group)
 
 
 class RewardStage:
@@ -60,7 +60,7 @@ class RewardStage:
     ) -> None:
         self._telemetry = telemetry
         self._outbox = Outbox(writer, telemetry)
-        self._tasks = OpenTasks(is_finished=is_scored, grace_s=settings.grace_s)
+        self._tasks = OpenTasks(is_finished=is_finished, grace_s=settings.grace_s)
         self._orphanage = Orphanage(self._tasks, self._outbox, stage=self.name)
         self._scorer = scorer or ScoringPool(
             num_processes=settings.num_processes,
