@@ -1,9 +1,10 @@
 """Where to start and where to stop: offsets asked of the broker, all partitions in one request."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from schemas.config import LogSettings
 from schemas.connection import client_options, in_catalogue, on_cluster
@@ -14,6 +15,8 @@ from schemas.limits import FETCH_BYTES
 TIMEOUT_S = 15.0
 EARLIEST, LATEST = -2, -1
 """What the protocol's ListOffsets takes for a time, for the two ends of a partition."""
+LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+"""For a moment so, right after a topic was created or a broker came back."""
 At = tuple[str, int]
 Start = Literal["beginning", "end"] | float | Mapping[At, int]
 
@@ -51,17 +54,21 @@ def partitions_of(consumer: Consumer, log: LogSettings, topics: Sequence[str]) -
 
 def offsets_at(consumer: Consumer, log: LogSettings, partitions: Mapping[At, int]) -> dict[At, int]:
     """Return the first offset at or after each time in ms, or `EARLIEST` or `LATEST`; -1 where there is none."""
-    asked = [TopicPartition(on_cluster(log, topic), p, time) for (topic, p), time in partitions.items()]
+    asked = [TopicPartition(on_cluster(log, topic), p, at_ms) for (topic, p), at_ms in partitions.items()]
     if not asked:
         return {}
-    try:
-        answers = consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
-    except KafkaException as error:
-        raise unreachable(log, error) from error
-    for answer in answers:
-        if answer.error is not None:
-            raise LogError(f"{answer.topic}[{answer.partition}]: {answer.error.str()}")
-    return {(in_catalogue(log, a.topic), a.partition): a.offset for a in answers}
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            answers = consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
+            error = next((answer.error for answer in answers if answer.error is not None), None)
+        except KafkaException as refused:
+            error = refused.args[0]
+        if error is None:
+            return {(in_catalogue(log, a.topic), a.partition): a.offset for a in answers}
+        if error.code() not in LEADERLESS or time.monotonic() > deadline_s:
+            raise unreachable(log, KafkaException(error))
+        consumer.list_topics(timeout=TIMEOUT_S)  # asks again who leads
 
 
 def starts(consumer: Consumer, log: LogSettings, topics: Sequence[str], start: Start) -> dict[At, int]:

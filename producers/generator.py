@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 from consumers.group import GroupReader
-
 from consumers.raw import RawRecord
 from consumers.reader import Reader
 from consumers.runtime import Runtime
@@ -20,7 +19,7 @@ from schemas.events import Event
 
 TOKENS_PER_ROUND = 2
 """Tokens drawn between two looks at the log; more makes larger groups of newcomers and a slower answer to news."""
-IDLE_S, WRITING_S, TICK_S = 0.2, 0.01, 1.0
+IDLE_S, WRITING_S, TICK_S, FLUSH_S = 0.2, 0.01, 1.0, 30.0
 
 
 class Inputs:
@@ -35,7 +34,7 @@ class Inputs:
         )
         self.group = GroupReader(
             runtime.log,
-            group=f"{runtime.log.namespace}generator",
+            group="generator",
             instance=runtime.instance,
             topics=("tasks", "executions"),
             blob_dir=runtime.blob_dir,
@@ -72,6 +71,8 @@ class Inputs:
         self._generator.recall(outputs)
 
     def _revoke(self, partitions: set[int]) -> None:
+        """Let go, but not before all that is on its way is durable: the next owner reads back only what is."""
+        self._publisher.flush(FLUSH_S)
         if self._generator is not None:
             self._generator.revoke(partitions)
 

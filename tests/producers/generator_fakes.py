@@ -25,7 +25,7 @@ SETTINGS = Settings(run="golden")
 
 
 class MemoryLog:
-    """Topics with one partition. As a publisher it holds events until `deliver`; killed, it may or may not have them."""
+    """Topics with one partition. As a publisher it holds events until `deliver`."""
 
     def __init__(self) -> None:
         self.events: list[Event[Any]] = []
@@ -41,8 +41,8 @@ class MemoryLog:
     def dead_letter(self, raw: RawRecord, *, stage: str, error: Exception) -> Event[DeadLetter]:
         where = raw.position
         letter = DeadLetter(
-            stage=stage, topic=where.topic, partition=where.partition, offset=where.offset, key=raw.key, value=raw.value,
-            error=type(error).__name__, reason=str(error),
+            stage=stage, topic=where.topic, partition=where.partition, offset=where.offset, key=raw.key,
+            value=raw.value, error=type(error).__name__, reason=str(error),
         )  # fmt: skip
         return self.event(letter, id=derive_id(str(where), "dead_letter", 0, stage), key=(raw.key or b"").decode())
 

@@ -105,7 +105,7 @@ def test_issued_minus_ended_never_exceeds_the_bound(max_open: int, moves: list[i
 def test_in_a_loop_that_keeps_order_no_group_is_staler_than_the_bound(
     max_staleness: int, groups: int, drops: list[bool], delays: list[int]
 ) -> None:
-    """Tasks are sampled at issue with the newest version, some end without training, the learner takes the rest in order."""
+    """Tasks are sampled at issue; some end without training, and the learner takes the rest in order."""
     admission = Admission(run_id=RUN, max_open=(max_staleness + 1) * groups)
     queue: deque[tuple[str, int]] = deque()
     buffer: list[tuple[str, int]] = []

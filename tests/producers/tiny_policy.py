@@ -19,8 +19,8 @@ def write_policy(folder: Path, *, version: int, hidden_size: int = 32) -> Weight
     vocab = {token: i for i, token in enumerate(["<pad>", "<eos>", *CHARACTERS])}
     config = LlamaConfig(
         vocab_size=len(vocab), hidden_size=hidden_size, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96, tie_word_embeddings=True, eos_token_id=END_ID,
-        bos_token_id=None, pad_token_id=0, initializer_range=0.3,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96, tie_word_embeddings=True,
+        eos_token_id=END_ID, bos_token_id=None, pad_token_id=0, initializer_range=0.3,
     )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer = Tokenizer(models.WordLevel(vocab, unk_token="<pad>"))
