@@ -4,16 +4,17 @@ Nothing else creates topics. A topic that is there already is never changed: `ch
 decides, since more partitions re-map keys and a shorter retention deletes facts.
 """
 
+import time
 from collections.abc import Iterable
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 from rich.table import Table
 
 from schemas.config import LogSettings
 from schemas.connection import client_options, on_cluster
-from schemas.errors import LogError
+from schemas.errors import LogError, StuckError
 from schemas.topics import DAY_MS, TOPICS, Topic
 
 TIMEOUT_S = 15.0
@@ -56,7 +57,7 @@ def admin(log: LogSettings) -> AdminClient:
 
 
 def create_topics(log: LogSettings) -> list[str]:
-    """Create what is missing and return those names. Raises LogError."""
+    """Create what is missing and return those names, once every partition can be used. Raises LogError, StuckError."""
     wanted = [
         NewTopic(
             on_cluster(log, topic.name),
@@ -75,7 +76,19 @@ def create_topics(log: LogSettings) -> list[str]:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise LogError(f"topic {name} could not be created: {error.args[0].str()}") from error
+    await_leaders(client, [topic for topic in wanted if topic.topic in created])
     return created
+
+
+def await_leaders(client: AdminClient, topics: Iterable[NewTopic]) -> None:
+    """Return once every partition answers: a topic exists before its leaders know that they lead it."""
+    end = time.monotonic() + TIMEOUT_S
+    waiting = [TopicPartition(topic.topic, number) for topic in topics for number in range(topic.num_partitions)]
+    while waiting:
+        answers = client.list_offsets({at: OffsetSpec.latest() for at in waiting}, request_timeout=TIMEOUT_S)
+        waiting = [at for at, answer in answers.items() if answer.exception(TIMEOUT_S) is not None]
+        if time.monotonic() > end:
+            raise StuckError(f"{waiting[0].topic} and others have no leader {TIMEOUT_S:.0f} s after they were created")
 
 
 def describe_topics(log: LogSettings) -> list[TopicState]:

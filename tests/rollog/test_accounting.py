@@ -1,0 +1,137 @@
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from producers.publisher import Publisher
+from rollog.accounting import Accounts, read_accounts
+from rollog.topics import create_topics
+from schemas.codec import new_event
+from schemas.config import LogSettings
+from schemas.events import Event
+from schemas.steps import BatchRef
+from tests.samples import TASK_ID, ended, records, reward, step, task
+
+RECORDS = records()
+
+
+def event(record: Any, *, id: str, key: str = TASK_ID) -> Event[Any]:  # noqa: A002 the envelope's own name
+    return new_event(record, id=id, key=key, source="rollog/test")
+
+
+def books(*events: Event[Any]) -> Accounts:
+    accounts = Accounts("golden")
+    for one in events:
+        accounts.add(one)
+    return accounts
+
+
+ISSUED = event(task(), id=TASK_ID)
+BATCH = event(RECORDS["batch"], id="batch")
+DECISION = event(RECORDS["decision"], id="decision")
+
+
+def trained(step_number: int, *batch_ids: str, digest: str = "sha256:04") -> Event[Any]:
+    refs = tuple(BatchRef(topic="batches", partition=0, offset=0, event_id=one, digest="") for one in batch_ids)
+    record = msgspec.structs.replace(step(), step=step_number, batches=refs, weights_digest_out=digest)
+    return event(record, id=f"step-{step_number}", key="golden")
+
+
+def test_an_issued_task_is_open_until_something_ends_it() -> None:
+    assert books(ISSUED).tasks.open == 1
+    assert books(ISSUED, BATCH).tasks.batched == 1
+    assert books(ISSUED, DECISION).tasks.decided == {"zero_variance": 1}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_order_of_arrival_does_not_matter(order: tuple[int, int]) -> None:
+    events = (ISSUED, BATCH)
+
+    tasks = books(*(events[index] for index in order)).tasks
+
+    assert (tasks.issued, tasks.batched, tasks.open) == (1, 1, 0)
+
+
+def test_an_open_task_is_a_finding() -> None:
+    assert any("open" in finding for finding in books(ISSUED).balance())
+    assert books(ISSUED, BATCH).balance() == []
+
+
+def test_repeats_of_an_id_change_nothing() -> None:
+    accounts = books(ISSUED, BATCH, BATCH, ISSUED)
+
+    assert accounts.balance() == []
+    assert accounts.num_repeats == 2
+
+
+def test_a_task_with_two_ends_is_found() -> None:
+    accounts = books(ISSUED, BATCH, DECISION)
+
+    assert accounts.ended_twice == [TASK_ID]
+    assert accounts.tasks.add_up
+    assert any("more than once" in finding for finding in accounts.balance())
+
+
+def test_a_batch_of_a_task_that_was_never_issued_is_found() -> None:
+    assert books(BATCH).ended_unissued == [TASK_ID]
+
+
+def test_a_dead_letter_of_the_task_itself_ends_it_and_others_do_not() -> None:
+    letter = msgspec.structs.replace(RECORDS["dead_letter"], topic="tasks", key=TASK_ID.encode())
+    other = msgspec.structs.replace(letter, topic="rollouts")
+
+    assert books(ISSUED, event(letter, id="dead")).tasks.deadlettered == 1
+    assert books(ISSUED, event(other, id="dead")).tasks.open == 1
+
+
+def test_a_batch_in_two_steps_is_found_and_the_same_step_twice_is_not() -> None:
+    assert books(trained(1, "a"), trained(2, "b"), trained(2, "b")).trained_twice == []
+    assert books(trained(1, "a"), trained(2, "a")).trained_twice == ["a"]
+
+
+def test_a_step_with_two_results_is_found() -> None:
+    assert books(trained(1, "a"), trained(1, "a")).forked_steps == []
+    assert books(trained(1, "a"), trained(1, "a", digest="sha256:ff")).forked_steps == [1]
+
+
+def test_batches_are_trained_passed_over_or_waiting() -> None:
+    stale = msgspec.structs.replace(RECORDS["decision"], stage="learner", reason="stale", batch_id="batch")
+
+    assert books(ISSUED, BATCH).batches == {"trained": 0, "waiting": 1}
+    assert books(ISSUED, BATCH, trained(1, "batch")).batches == {"trained": 1, "waiting": 0}
+    assert books(ISSUED, BATCH, event(stale, id="stale")).batches == {"trained": 0, "stale": 1, "waiting": 0}
+    assert books(ISSUED, BATCH, event(stale, id="stale")).balance() == []
+
+
+def test_other_runs_on_the_same_log_do_not_count() -> None:
+    other = event(task(run_id="other", task_id="f" * 32), id="f" * 32, key="f" * 32)
+
+    assert books(ISSUED, BATCH, other).tasks.issued == 1
+
+
+def test_tokens_and_invalid_rewards_are_counted() -> None:
+    invalid = reward(value=None, invalid_reason="infrastructure")
+
+    accounts = books(event(ended(), id="e0"), event(ended(1), id="e1"), event(invalid, id="r0"))
+
+    assert accounts.num_tokens == 6
+    assert accounts.invalid == {"infrastructure": 1}
+
+
+def test_the_books_are_read_from_the_log_whatever_else_is_on_it(broker: str, namespace: str, tmp_path: Path) -> None:
+    log = LogSettings(bootstrap=broker, namespace=namespace)
+    create_topics(log)
+    publisher = Publisher(log, source="rollog/test", blob_dir=tmp_path)
+    publisher.send_all([ISSUED, BATCH, trained(1, "batch"), BATCH])
+    publisher.close()
+    foreign = Producer({"bootstrap.servers": broker})
+    foreign.produce(f"{namespace}batches", key=b"x", value=b"\xc1")
+    assert foreign.flush(15) == 0
+
+    accounts = read_accounts(log, "golden", blob_dir=tmp_path)
+
+    assert accounts.balance() == []
+    assert (accounts.tasks.issued, accounts.num_repeats) == (1, 1)
+    assert accounts.event_bytes["batches"] > 0
