@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "learner": ("schemas", "learner", *DOORS, *SERVICE, "consumers.feed"),
     "rollog": PARTS,
 }
-"""Beyond doors and service: the evaluator draws held-out tasks as the issuer draws its own; the feed is the learner's."""
+"""Beyond doors and service: the evaluator draws held-out tasks as the issuer does; the feed is the learner's."""
 CLIENTS = ("confluent_kafka", "aiokafka")
 MAY_USE_CLIENTS = (
     "producers/publisher.py",
