@@ -1,0 +1,122 @@
+"""The fork server: process 1 of a slot's sandbox. It takes a request, starts it in namespaces of its own, watches it, answers.
+
+It holds CAP_SYS_ADMIN in the slot's own user namespace and never sees a program, an input or an output in its heap. It ends when the
+host closes the connection.
+"""
+
+from __future__ import annotations  # `typing` and what it loads would lie in every job's memory
+
+import _signal
+import gc
+import marshal
+import os
+import time
+
+from . import job, linux, wire
+from .capture import Capture, private_buffer
+from .report import Report
+from .session import run_session
+from .watch import Watch, cpu_of_others, largest_rss_of_others
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+class ForkServer:
+    """One connection to the host; runs one request at a time."""
+
+    def __init__(self, control: int) -> None:
+        self._control = control
+        (size,) = wire.LENGTH.unpack(job.read_exactly(control, wire.LENGTH.size))
+        hello = marshal.loads(job.read_exactly(control, size))
+        self._seccomp = linux.Filter(hello["seccomp"])
+        self._status = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._buffers = (private_buffer(hello["keep_bytes"]), private_buffer(hello["keep_bytes"]))
+
+    def serve(self) -> None:
+        """Until the host is gone."""
+        os.write(self._control, b"ready")
+        while True:
+            try:
+                header = job.read_exactly(self._control, wire.REQUEST.size)
+            except EOFError:
+                return
+            request = wire.Request(*wire.REQUEST.unpack(header))
+            if request.kind == wire.SESSION:
+                self._host_session(request)
+            self._run(request)
+
+    def _run(self, request: wire.Request) -> None:
+        started_s = time.monotonic()
+        if request.keep_bytes > len(self._buffers[0]):
+            self._buffers = (private_buffer(request.keep_bytes), private_buffer(request.keep_bytes))
+        out_r, out_w = os.pipe2(os.O_CLOEXEC)
+        err_r, err_w = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(out_r, False)
+        os.set_blocking(err_r, False)
+        pid, pidfd = linux.clone_into_new_namespaces()
+        if not pid:
+            job.run_init(request, self._control, self._status[1], (out_w, err_w), self._seccomp)
+        os.close(out_w)
+        os.close(err_w)
+        captures = [
+            Capture(fd, buffer[: request.keep_bytes]) for fd, buffer in zip((out_r, err_r), self._buffers, strict=True)
+        ]
+        watch = Watch(request, captures, [pidfd], self._control, cpu_of_others)
+        reason = watch.until_over(started_s)
+        cpu_s, rss_bytes = 0.0, 0
+        if reason:
+            cpu_s, rss_bytes = (
+                cpu_of_others(),
+                largest_rss_of_others(),
+            )  # the kernel forgets what it kills with process 1
+            os.kill(pid, _signal.SIGKILL)
+        usage = os.wait4(pid, 0)[2]
+        for capture in captures:
+            capture.drain(request.output_bytes)
+        cpu_s = max(cpu_s, usage.ru_utime + usage.ru_stime)
+        report = Report(reason, started_s, cpu_s, max(rss_bytes, usage.ru_maxrss << 10))
+        is_taken = self._read_status(report)
+        report.send(self._control, captures, is_last=not is_taken)
+        if not is_taken:
+            os._exit(0)  # the rest of the payload may still lie in the connection
+        for fd in (out_r, err_r, pidfd):
+            os.close(fd)
+
+    def _read_status(self, report: Report) -> bool:
+        """What process 1 told of the job, if it lived to; whether the job read its payload to the end."""
+        try:
+            told = os.read(self._status[0], 1024)
+        except BlockingIOError:
+            return False
+        if not told.startswith(job.TAKEN):
+            report.fail(told[1:])
+            return False
+        told = told[1:]
+        if told.startswith(job.FAILED):
+            report.fail(told[1:])
+        elif told:
+            report.wait_status, report.num_leftover = map(int, told.split())
+        return True
+
+    def _host_session(self, request: wire.Request) -> NoReturn:
+        """From here on the session's process 1 speaks with the host; when it is gone, so is the slot."""
+        pid, _ = linux.clone_into_new_namespaces()
+        if not pid:
+            run_session(request, self._control, self._seccomp)
+        os.waitpid(pid, 0)
+        os._exit(0)
+
+
+def main(control: int) -> NoReturn:
+    """Serve the host on this descriptor."""
+    gc.disable()
+    os.environ["PWD"] = job.WORK  # bwrap wrote its own there
+    linux.disable_huge_pages()
+    linux.no_new_privileges()
+    server = ForkServer(control)
+    gc.collect()
+    gc.freeze()
+    server.serve()
+    os._exit(0)
