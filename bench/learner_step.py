@@ -107,6 +107,7 @@ def measure() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         training = Training.from_base(make_base(Path(folder) / "base"), seed=0)
         batches = make_batches(settings)
+        training.seen = tuple(derive_id("bench", "batch", index) for index in range(settings.dedupe_window))
         bare_s, step_s = [], []
         for _ in range(NUM_STEPS):
             bare_s.append(time_bare(training, batches, settings))

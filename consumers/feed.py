@@ -61,17 +61,23 @@ class BatchFeed:
         cls,
         open_reader: OpenReader,
         *,
-        num_partitions: int,
         run_id: str,
         offsets: Mapping[int, int],
         seen: Iterable[str],
         window: int,
         on_undecodable: OnUndecodable,
     ) -> "BatchFeed":
-        """Return the feed that goes on at `offsets`; where there are none at all, from the beginning."""
-        start = {(TOPIC, partition): offsets.get(partition, 0) for partition in range(num_partitions)}
-        reader = open_reader([TOPIC], start=start if offsets else "beginning", on_undecodable=on_undecodable)
-        return cls(reader, run_id=run_id, offsets=offsets, seen=seen, window=window)
+        """Return the feed that goes on at `offsets`; partitions without one are read from their beginning.
+
+        Raises LogError where the log no longer has an offset.
+        """
+        reader = open_reader([TOPIC], start="beginning", on_undecodable=on_undecodable)
+        if offsets:
+            start = reader.positions | {(TOPIC, partition): offset for partition, offset in offsets.items()}
+            reader.close()
+            reader = open_reader([TOPIC], start=start, on_undecodable=on_undecodable)
+        known = {partition: offset for (_, partition), offset in reader.positions.items()}
+        return cls(reader, run_id=run_id, offsets=known, seen=seen, window=window)
 
     def close(self) -> None:
         """Close the reader."""

@@ -28,7 +28,12 @@ def run_learner(runtime: Runtime) -> None:
 
     A step that has begun is finished; one that waits for batches is not taken.
     """
-    publisher = Publisher(runtime.log, source=f"rollog/{runtime.instance}", blob_dir=runtime.blob_dir)
+    publisher = Publisher(
+        runtime.log,
+        source=f"rollog/{runtime.instance}",
+        blob_dir=runtime.blob_dir,
+        code_version=code_version(),
+    )
     try:
         learn(runtime, publisher, partial(Reader, runtime.log, blob_dir=runtime.blob_dir))
     finally:
@@ -129,7 +134,6 @@ def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_r
 
     return BatchFeed.open(
         open_reader,
-        num_partitions=runtime.log.partitions,
         run_id=runtime.settings.run,
         offsets=training.offsets,
         seen=training.seen,

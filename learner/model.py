@@ -40,10 +40,11 @@ def set_determinism(num_threads: int) -> None:
 
 def describe_kernels() -> str:
     """Return what the arithmetic of this process depends on; equal texts mean that equal bits are due."""
+    has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     has_mkldnn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return (
         f"torch {torch.__version__}, {platform.machine()} {torch.backends.cpu.get_cpu_capability()}, "
-        f"mkl {torch.backends.mkl.is_available()}, mkldnn {has_mkldnn}, "
+        f"mkl {has_mkl}, mkldnn {has_mkldnn}, "
         f"transformers {importlib.metadata.version('transformers')}, threads {torch.get_num_threads()}"
     )
 

@@ -74,14 +74,14 @@ def resume(runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> T
         )
     published = read_published(open_reader, settings.run)
     publish_missing(publisher, [take_up(pending) for pending in state.pending], present=published.ids)
-    while training.step + 1 in published.steps:
+    while training.step + 1 in published.steps and not runtime.stop.is_set():
         repeat(training, published.steps[training.step + 1], runtime, open_reader)
         if is_due(settings.learner, training.step):
             events = save_and_name(training, root, settings, publisher, before=[])
             publish_missing(publisher, events, present=published.ids)
         runtime.telemetry.progress()
     beyond = [step for step in published.steps if step > training.step]
-    if beyond:
+    if beyond and not runtime.stop.is_set():
         raise CheckpointError(
             f"the log has step {min(beyond)} of run {settings.run!r}, but not step {training.step + 1}; wanted all "
             f"steps after {folder.name}: bring its later checkpoints back, or choose another run"
