@@ -11,7 +11,7 @@ from schemas.errors import SandboxError
 from streams.sandbox.slot import Slot, SlotFailedError
 
 _CLOSED = "sandbox: it was closed"
-_WAIT_S = 60.0
+_WAIT_S = 30.0
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 10.0
 
 

@@ -38,7 +38,8 @@ class Watch:
         self._poll = select.poll()
         for fd in (*self._captures, *ends):
             self._poll.register(fd, select.POLLIN)
-        self._poll.register(control, 0)  # a hang-up is told unasked
+        if control is not None:
+            self._poll.register(control, 0)  # a hang-up is told unasked
 
     def until_over(self, started_s: float) -> int:
         """Block until the run is over (ENDED; not all output may be read yet) or a limit is passed (kill it)."""
