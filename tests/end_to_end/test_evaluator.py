@@ -10,6 +10,7 @@ from consumers.reader import Reader
 from consumers.runtime import Runtime
 from consumers.telemetry import Telemetry
 from producers.publisher import Publisher
+from rollog.topics import create_topics
 from schemas.config import EvaluationSettings, LogSettings, Settings, TaskSettings
 from schemas.decisions import Decision
 from schemas.evals import EvalScored
@@ -17,7 +18,6 @@ from schemas.events import Event
 from schemas.policies import PolicyPublished
 from schemas.tasks import TaskIssued
 from streams.evaluator import run_evaluator
-from tests.end_to_end.fresh_topics import make_topics
 
 
 def make_runtime(broker: str, namespace: str, home: Path) -> Runtime:
@@ -85,7 +85,7 @@ def decide(publisher: Publisher, tasks: list[TaskIssued]) -> None:
 
 def test_versions_are_evaluated_once_each_across_a_restart(broker: str, namespace: str, tmp_path: Path) -> None:
     runtime = make_runtime(broker, namespace, tmp_path)
-    make_topics(runtime.log)
+    create_topics(runtime.log)
     publisher = Publisher(runtime.log, source="test", blob_dir=runtime.blob_dir)
     tasks_reader = Reader(runtime.log, ["tasks"], blob_dir=runtime.blob_dir, start="beginning", dedupe=0)
     evals_reader = Reader(runtime.log, ["evals"], blob_dir=runtime.blob_dir, start="beginning", dedupe=0)
