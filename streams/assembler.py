@@ -41,8 +41,8 @@ class GroupStage:
     """The assembler's stage."""
 
     name = "assembler"
-    inputs = ("tasks", "rollouts", "rewards")
-    outputs = ("batches", "decisions")
+    inputs: tuple[str, ...] = ("tasks", "rollouts", "rewards")
+    outputs: tuple[str, ...] = ("batches", "decisions")
 
     def __init__(self, settings: Settings, writer: Writer, telemetry: Telemetry) -> None:
         self._settings, self._telemetry = settings, telemetry

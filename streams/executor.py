@@ -85,8 +85,8 @@ class Executor:
     """The executor's stage."""
 
     name = "executor"
-    inputs = ("rollouts",)
-    outputs = ("executions",)
+    inputs: tuple[str, ...] = ("rollouts",)
+    outputs: tuple[str, ...] = ("executions",)
 
     def __init__(self, settings: ExecutorSettings, writer: Writer, runner: Runner, telemetry: Telemetry) -> None:
         self._settings, self._runner, self._telemetry = settings, runner, telemetry

@@ -52,8 +52,8 @@ class RewardStage:
     """The verifier's stage."""
 
     name = "verifier"
-    inputs = ("tasks", "rollouts", "executions")
-    outputs = ("rewards",)
+    inputs: tuple[str, ...] = ("tasks", "rollouts", "executions")
+    outputs: tuple[str, ...] = ("rewards",)
 
     def __init__(
         self, settings: VerifierSettings, writer: Writer, telemetry: Telemetry, scorer: Scorer | None = None
