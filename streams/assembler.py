@@ -6,16 +6,18 @@ What must hold: every task ends exactly once here. Its events are acknowledged o
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from consumers.open_tasks import OpenTask, OpenTasks
 from consumers.runtime import Runtime
 from consumers.telemetry import Telemetry
 from schemas.batches import Batch
-from schemas.config import Settings
+from schemas.config import AssemblerSettings
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id
@@ -37,6 +39,14 @@ def end_id(end: Batch | Decision) -> str:
     return derive_id(end.task_id, "batch" if isinstance(end, Batch) else "decision", 0, LIVE)
 
 
+def read_context_tokens(policy: Path) -> int | None:
+    """Return the longest sequence that a policy's `config.json` allows, None where it says nothing or is not here."""
+    path = policy / "config.json"
+    fields = json.loads(path.read_text()) if path.is_file() else {}
+    tokens = fields.get("max_position_embeddings")
+    return tokens if isinstance(tokens, int) else None
+
+
 class GroupStage:
     """The assembler's stage."""
 
@@ -44,10 +54,12 @@ class GroupStage:
     inputs: tuple[str, ...] = ("tasks", "rollouts", "rewards")
     outputs: tuple[str, ...] = ("batches", "decisions")
 
-    def __init__(self, settings: Settings, writer: Writer, telemetry: Telemetry) -> None:
-        self._settings, self._telemetry = settings, telemetry
+    def __init__(
+        self, settings: AssemblerSettings, writer: Writer, telemetry: Telemetry, *, context_tokens: int | None = None
+    ) -> None:
+        self._settings, self._telemetry, self._context_tokens = settings, telemetry, context_tokens
         self._outbox = Outbox(writer, telemetry)
-        self._tasks = OpenTasks(is_finished=has_ended, grace_s=settings.assembler.grace_s)
+        self._tasks = OpenTasks(is_finished=has_ended, grace_s=settings.grace_s)
         self._orphanage = Orphanage(self._tasks, self._outbox, stage=self.name)
         self._ending: set[str] = set()
         """Tasks whose end is on its way."""
@@ -95,7 +107,7 @@ class GroupStage:
             return
         with self._telemetry.busy():
             started_s = time.perf_counter()
-            end = assemble(task.group, settings=self._settings, now_s=now_s)
+            end = assemble(task.group, settings=self._settings, now_s=now_s, context_tokens=self._context_tokens)
             if end is None:
                 return
             self._telemetry.seconds.labels("assemble", end.domain).observe(time.perf_counter() - started_s)
@@ -122,4 +134,6 @@ def run_assembler(runtime: Runtime) -> None:
     """Run the service until it is told to stop."""
     from streams.app import run_stage  # here, so that the stage itself needs no stream processor
 
-    run_stage(runtime, lambda publisher: GroupStage(runtime.settings, publisher, runtime.telemetry))
+    settings, telemetry = runtime.settings, runtime.telemetry
+    context_tokens = read_context_tokens(Path(settings.policy.base))
+    run_stage(runtime, lambda log: GroupStage(settings.assembler, log, telemetry, context_tokens=context_tokens))

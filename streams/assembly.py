@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from schemas.arrays import PackedArray
 from schemas.batches import Batch, BatchRow
-from schemas.config import Settings
+from schemas.config import AssemblerSettings
 from schemas.decisions import Decision, Reason
 from schemas.limits import MAX_RECORD_BYTES
 from schemas.rewards import RewardScored
@@ -28,16 +28,18 @@ ROW_OVERHEAD_BYTES = 1024
 Valid = dict[int, RewardScored]
 
 
-def assemble(group: Group, *, settings: Settings, now_s: float) -> Batch | Decision | None:
+def assemble(
+    group: Group, *, settings: AssemblerSettings, now_s: float, context_tokens: int | None = None
+) -> Batch | Decision | None:
     """Return how the group ends, None while it is to wait.
 
     It ends once every sample has a reward and the valid ones all their turns, or at its deadline and the assembler's
-    grace with what is there by then.
+    grace with what is there by then. `context_tokens` is the longest sequence that the policy can take, where known.
     """
     task = group.task
     if task is None:
         return None
-    is_late = now_s >= group.tasks[None].time_s + task.deadline_s + settings.assembler.grace_s
+    is_late = now_s >= group.tasks[None].time_s + task.deadline_s + settings.grace_s
     is_all_scored = is_scored(task, group)
     if not is_all_scored and not is_late:
         return None
@@ -49,21 +51,26 @@ def assemble(group: Group, *, settings: Settings, now_s: float) -> Batch | Decis
     scored = {sample: reward for sample, reward in rewards.items() if reward.value is not None}
     if task.split == "held_out":
         return end_held_out(task, rewards, scored)
-    valid = {sample: reward for sample, reward in scored.items() if has_all_turns(group.sample(sample))}
-    is_complete = is_all_scored and len(valid) == len(scored)
+    here = {sample: reward for sample, reward in scored.items() if has_all_turns(group.sample(sample))}
+    is_complete = is_all_scored and len(here) == len(scored)
     if not is_complete and not is_late:
         return None
-    if len(valid) < settings.assembler.min_valid:
+    valid = {sample: reward for sample, reward in here.items() if has_tokens(group.sample(sample))}
+    if len(valid) < settings.min_valid:
         return end_with_too_few(task, rewards, valid, is_complete=is_complete)
-    return end_with_rows(task, group, valid, settings)
+    return end_with_rows(task, group, valid, context_tokens)
 
 
 def has_all_turns(trajectory: Trajectory) -> bool:
-    """Return whether the rollout ended, all its turns are here, and they hold something to train on."""
+    """Return whether the rollout ended and all its turns are here."""
     end = trajectory.end
-    if end is None or trajectory.num_turns < end.num_turns:
-        return False
-    return any(len(trajectory.turns[turn].record.token_ids) for turn in range(end.num_turns))
+    return end is not None and trajectory.num_turns >= end.num_turns
+
+
+def has_tokens(trajectory: Trajectory) -> bool:
+    """Return whether the policy drew any token in a rollout that has all turns."""
+    end = trajectory.end
+    return end is not None and any(len(trajectory.turns[turn].record.token_ids) for turn in range(end.num_turns))
 
 
 def decide(task: TaskIssued, reason: Reason, valid: Valid, detail: str = "", **fields: Any) -> Decision:
@@ -100,7 +107,7 @@ def end_held_out(task: TaskIssued, rewards: Valid, valid: Valid) -> Decision:
 
 def end_with_too_few(task: TaskIssued, rewards: Valid, valid: Valid, *, is_complete: bool) -> Decision:
     """Return the end of a group with too few valid rollouts, and what became of the others."""
-    reasons = Counter(reward.invalid_reason or "turns missing" for s, reward in rewards.items() if s not in valid)
+    reasons = Counter(reward.invalid_reason or "without turns" for s, reward in rewards.items() if s not in valid)
     reasons["no reward"] += task.num_samples - len(rewards)
     detail = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()) if count)
     if not is_complete:
@@ -108,7 +115,7 @@ def end_with_too_few(task: TaskIssued, rewards: Valid, valid: Valid, *, is_compl
     return decide(task, "too_few_valid" if valid else "all_invalid", valid, detail)
 
 
-def end_with_rows(task: TaskIssued, group: Group, valid: Valid, settings: Settings) -> Batch | Decision:
+def end_with_rows(task: TaskIssued, group: Group, valid: Valid, context_tokens: int | None) -> Batch | Decision:
     """Return the valid rollouts as a batch, or why they would teach nothing or cannot be trained on."""
     values = [value_of(reward) for reward in valid.values()]
     mean = math.fsum(values) / len(values)
@@ -119,7 +126,7 @@ def end_with_rows(task: TaskIssued, group: Group, valid: Valid, settings: Settin
         return decide(task, "duplicate", valid, f"{len(rows)} rollouts are the same, token by token")
     if min(values) == max(values):
         return decide(task, "zero_variance", valid, f"{len(values)} rewards of {values[0]:g}")
-    if (detail := excess(rows, settings.learner.pack_tokens)) is not None:
+    if (detail := excess(rows, context_tokens)) is not None:
         return decide(task, "overlong", valid, detail)
     versions = [drawn_versions(row) for row in rows]
     return Batch(
@@ -136,11 +143,11 @@ def end_with_rows(task: TaskIssued, group: Group, valid: Valid, settings: Settin
     )
 
 
-def excess(rows: tuple[BatchRow, ...], max_tokens: int) -> str | None:
+def excess(rows: tuple[BatchRow, ...], context_tokens: int | None) -> str | None:
     """Return in what the rows are too long, None where they fit."""
     longest = max(len(row.token_ids) for row in rows)
-    if longest > max_tokens:
-        return f"a rollout of {longest} tokens; the learner packs at most {max_tokens}"
+    if context_tokens is not None and longest > context_tokens:
+        return f"a rollout of {longest} tokens; the policy takes at most {context_tokens}"
     num_bytes = sum(
         ROW_OVERHEAD_BYTES + sum(len(a.data) for a in (row.token_ids, row.loss_mask, row.logprobs, row.versions))
         for row in rows

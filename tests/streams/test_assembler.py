@@ -1,6 +1,7 @@
 import asyncio
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.batches import Batch
-from schemas.config import Settings
+from schemas.config import AssemblerSettings
 from schemas.decisions import Decision
 from schemas.errors import LogError
 from schemas.events import Event
 from schemas.ids import derive_id
-from streams.assembler import GroupStage
+from streams.assembler import GroupStage, read_context_tokens
 from tests import samples
 from tests.samples import ids
 from tests.streams.stage_fakes import Acks, FakeWriter, placed, read, telemetry
@@ -24,7 +25,7 @@ class Rig:
 
     def __init__(self, *, is_held: bool = False) -> None:
         self.writer, self.acks = FakeWriter(is_held=is_held), Acks()
-        self.stage = GroupStage(Settings(), self.writer, telemetry())
+        self.stage = GroupStage(AssemblerSettings(), self.writer, telemetry())
 
     async def take(self, *events: Event[Any]) -> None:
         for event in events:
@@ -147,3 +148,11 @@ async def test_draining_waits_for_what_is_on_its_way() -> None:
     rig.writer.deliver()
     await draining
     assert len(rig.acks.ids) == 7
+
+
+def test_the_context_is_what_the_policys_files_say(tmp_path: Path) -> None:
+    assert read_context_tokens(tmp_path) is None
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 64}')
+    assert read_context_tokens(tmp_path) == 64
+    (tmp_path / "config.json").write_text("{}")
+    assert read_context_tokens(tmp_path) is None

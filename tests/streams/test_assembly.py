@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas import limits
 from schemas.arrays import PackedArray
 from schemas.batches import Batch
-from schemas.config import AssemblerSettings, LearnerSettings, Settings
+from schemas.config import AssemblerSettings
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.tasks import SamplingParams
@@ -22,7 +22,7 @@ from tests import samples
 from tests.samples import ids
 from tests.streams.stage_fakes import read
 
-SETTINGS = Settings(assembler=AssemblerSettings(min_valid=2, grace_s=30))
+SETTINGS = AssemblerSettings(min_valid=2, grace_s=30)
 LATE_S = 60.0 + 30.0
 """samples.task has 60 s, and is issued at 0."""
 
@@ -45,7 +45,7 @@ def group_events(*values: float | None, **task: Any) -> list[Event[Any]]:
 
 
 def end(events: list[Event[Any]], *, now_s: float = 1.0, **fields: Any) -> Batch | Decision | None:
-    return assemble(fold(events), settings=fields.get("settings", SETTINGS), now_s=now_s)
+    return assemble(fold(events), settings=SETTINGS, now_s=now_s, **fields)
 
 
 def decision(events: list[Event[Any]], **fields: Any) -> Decision:
@@ -159,6 +159,13 @@ def test_a_valid_reward_whose_turns_never_came_is_no_row() -> None:
     assert [row.sample for row in batch(events, now_s=LATE_S).rows] == [1, 2]
 
 
+def test_a_rollout_that_ended_before_its_first_turn_is_no_row_and_holds_nobody_up() -> None:
+    events = group_events(1.0, 0.0, 0.0)
+    events[7:9] = [read(samples.ended(2, why="context_full", num_turns=0))]
+    assert [row.sample for row in batch(events).rows] == [0, 1]
+    assert decision([*events[:4], *events[7:]], now_s=LATE_S).detail == "1 no reward, 1 without turns"
+
+
 def test_held_out_tasks_are_scored_and_never_trained_on() -> None:
     made = decision(group_events(1.0, split="held_out", policy_version=7))
     assert (made.reason, made.solved, made.policy_version, made.num_valid) == ("held_out", 1.0, 7, 1)
@@ -175,9 +182,9 @@ def test_rewards_of_another_scoring_do_not_count() -> None:
     assert [row.reward for row in batch(events).rows] == [1.0, 0.0]
 
 
-def test_a_group_that_cannot_be_packed_or_written_is_overlong(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = Settings(learner=LearnerSettings(pack_tokens=5))
-    assert "packs at most 5" in decision(group_events(1.0, 0.0), settings=short).detail
+def test_a_group_that_fits_neither_policy_nor_record_is_overlong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "takes at most 5" in decision(group_events(1.0, 0.0), context_tokens=5).detail
+    assert batch(group_events(1.0, 0.0), context_tokens=6)
     monkeypatch.setattr(assembly, "MAX_RECORD_BYTES", 100)
     made = decision(group_events(1.0, 0.0))
     assert made.reason == "overlong"
