@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-GROWTH = 64
+GROWTH = 16
 """Sequence capacity is a multiple of it."""
 
 
