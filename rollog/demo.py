@@ -163,6 +163,7 @@ def compile_report(up: Up, observer: Observer, recompute: Tree, started_s: float
         "seed": settings.seed,
         "recompute": recompute,
         "busy": observer.busy,
+        "cpu_s": observer.cpu_s,
         "restarts": up.supervisor.restarts,
         "peak_rss_mb": round(observer.peak_rss_mb, 1),
         "wall_s": round(time.monotonic() - started_s, 1),

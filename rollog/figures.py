@@ -2,7 +2,6 @@
 
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -11,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rollog.services import read_services
 
-TIMEOUT_S = 1.0
+TIMEOUT_S = 5.0
 MEBIBYTE = 1 << 20
 
 
@@ -64,18 +63,30 @@ def parse(text: str) -> Figures:
     return figures
 
 
-def resident_mb(pids: Iterable[int]) -> float:
-    """Return the resident memory of processes and all their descendants, in MiB; pages they share count for each."""
-    seen: dict[int, int] = {}
-    for pid in pids:
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process and all its living descendants take."""
+
+    rss_mb: float = 0.0
+    """Resident, in MiB; pages that they share count for each."""
+    cpu_s: float = 0.0
+    """Processor seconds since their start, descendants that ended and were waited for included."""
+
+
+def usage(pid: int) -> Usage:
+    """Return what a process takes now; nothing where it is gone."""
+    try:
+        root = psutil.Process(pid)
+        family = [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return Usage()
+    rss_bytes, cpu_s = 0, 0.0
+    for process in family:
         try:
-            root = psutil.Process(pid)
-            family = [root, *root.children(recursive=True)]
+            times = process.cpu_times()
+            rss_bytes += process.memory_info().rss
         except psutil.Error:
             continue
-        for process in family:
-            try:
-                seen[process.pid] = process.memory_info().rss
-            except psutil.Error:
-                continue
-    return sum(seen.values()) / MEBIBYTE
+        cpu_s += (
+            times.user + times.system + getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+        )
+    return Usage(rss_mb=rss_bytes / MEBIBYTE, cpu_s=cpu_s)

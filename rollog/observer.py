@@ -1,15 +1,15 @@
 """Follows a run while it goes: the log for what is true, the services' /metrics for how it goes. Changes nothing."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from consumers.reader import Reader
+import psutil
 
+from consumers.reader import Reader
 from rollog.accounting import Accounts
-from rollog.figures import Figures, resident_mb, scrape
+from rollog.figures import MEBIBYTE, Figures, Usage, scrape, usage
 from rollog.up import Up
 from schemas.steps import StepTaken
 
@@ -30,6 +30,7 @@ class Observer:
         """Events taken and written a second, by instance."""
         self.peak_rss_mb = 0.0
         self._scraped_s = time.monotonic()
+        self._used: dict[tuple[str, int], Usage] = {}
         self._reader = Reader(
             settings.log,
             TOPICS_FOLLOWED,
@@ -64,8 +65,26 @@ class Observer:
             taken, written = now.num_in - before.num_in, now.num_out - before.num_out
             self.rates[instance] = (max(0, taken) / elapsed_s, max(0, written) / elapsed_s)
         self.figures.update(found)
-        broker = self.up.broker.pid if self.up.broker else 0
-        self.peak_rss_mb = max(self.peak_rss_mb, resident_mb([os.getpid(), *filter(None, [broker])]))
+        self._measure()
+
+    def _measure(self) -> None:
+        """Take what every process of the run uses now; a killed one keeps what it was last seen to have used."""
+        processes = {name: process.pid for name, process in self.up.supervisor.processes.items()}
+        if self.up.broker is not None and self.up.broker.pid:
+            processes["broker"] = self.up.broker.pid
+        now = {(name, pid): usage(pid) for name, pid in processes.items()}
+        own = psutil.Process()
+        now["conductor", own.pid] = Usage(rss_mb=own.memory_info().rss / MEBIBYTE, cpu_s=sum(own.cpu_times()[:2]))
+        self._used.update(now)
+        self.peak_rss_mb = max(self.peak_rss_mb, sum(used.rss_mb for used in now.values()))
+
+    @property
+    def cpu_s(self) -> dict[str, float]:
+        """Return processor seconds by process name, all its restarts together."""
+        seconds: dict[str, float] = {}
+        for (name, _), used in self._used.items():
+            seconds[name] = seconds.get(name, 0.0) + used.cpu_s
+        return {name: round(value, 1) for name, value in sorted(seconds.items())}
 
     @property
     def busy(self) -> dict[str, float]:

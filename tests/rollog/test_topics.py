@@ -94,5 +94,5 @@ def test_no_address_is_a_settings_error() -> None:
 def test_nobody_at_the_address_is_a_log_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rollog.topics.TIMEOUT_S", 0.2)
 
-    with pytest.raises(LogError, match="127.0.0.1:1"):
+    with pytest.raises(LogError, match=r"127\.0\.0\.1:1"):
         describe_topics(LogSettings(bootstrap="127.0.0.1:1"))
