@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from consumers.group import COMMIT_S, HEARTBEAT_S, SESSION_S
 from consumers.raw import RawRecord, to_event
 from consumers.read_back import read_back
+from consumers.reader import end_offsets
 from consumers.runtime import Runtime
 from producers.blobs import BlobStore
 from producers.publisher import Publisher
@@ -127,7 +128,7 @@ class StageRun:
         loop = asyncio.get_running_loop()
         Thread(target=self._listen, args=(loop,), name="stop", daemon=True).start()
         Thread(target=self._watch_loop, name="watchdog", daemon=True).start()
-        started = asyncio.ensure_future(self._app.start())
+        started = asyncio.ensure_future(self._start())
         started.add_done_callback(self._note_end)
         ticking = asyncio.ensure_future(self._tick_for_ever())
         try:
@@ -140,11 +141,18 @@ class StageRun:
         if self._failure is not None:
             raise self._failure
 
+    async def _start(self) -> None:
+        # Faust waits for ever for topics that are not there.
+        await asyncio.to_thread(end_offsets, self._runtime.log, self._stage.inputs + self._stage.outputs)
+        await self._app.start()
+
     async def _shut_down(self, started: "asyncio.Future[None]") -> None:
         self._consumer.stop_taking()
         if self._failure is None:
             await self._bounded(self._stage.drain(self._drain_s), self._drain_s + 1.0, "drain")
         started.cancel()
+        # First and by itself: a member whose agent hangs must not go on beating its heart.
+        await self._bounded(self._consumer.stop(), self._stop_s, "leaving the group")
         await self._bounded(self._app.stop(), self._stop_s, "stop of the stream processor")
 
     async def _bounded(self, work: Awaitable[None], timeout_s: float, what: str) -> None:
@@ -216,9 +224,10 @@ class StageRun:
 
     async def _tick_for_ever(self) -> None:
         next_lag_s = 0.0
+        over = asyncio.ensure_future(self._over.wait())
         try:
-            while True:
-                await asyncio.wait({asyncio.ensure_future(self._over.wait())}, timeout=TICK_S)
+            while not over.done():
+                await asyncio.wait({over}, timeout=TICK_S)
                 self._beat_s = time.monotonic()
                 await self._stage.tick(time.time())
                 if time.monotonic() >= next_lag_s:
