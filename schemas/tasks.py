@@ -8,6 +8,10 @@ from schemas.executions import ExecutionLimits
 
 Split = Literal["train", "held_out"]
 
+MOST = {"num_samples": 4096, "max_turns": 1024, "sampling.max_tokens": 1 << 20}
+MOST_DEADLINE_S = 30 * 86_400.0
+MOST_TEMPERATURE = 100.0
+
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are drawn."""
@@ -69,3 +73,21 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
     """The exact version to sample with; None is whichever is newest."""
     deadline_s: float = 300.0
     """Seconds from issue to the end of its rollouts; each later stage adds a grace of its own."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no stage could ever finish."""
+        counts = {
+            "num_samples": self.num_samples,
+            "max_turns": self.max_turns,
+            "sampling.max_tokens": self.sampling.max_tokens,
+        }
+        for name, value in counts.items():
+            if not 1 <= value <= MOST[name]:
+                raise ValueError(f"{name} {value}: wanted 1 to {MOST[name]}")
+        if not 0 < self.deadline_s <= MOST_DEADLINE_S:
+            raise ValueError(f"deadline_s {self.deadline_s}: wanted more than 0 and at most {MOST_DEADLINE_S}")
+        if not (0 <= self.sampling.temperature <= MOST_TEMPERATURE and 0 < self.sampling.top_p <= 1):
+            raise ValueError(
+                f"temperature {self.sampling.temperature}, top_p {self.sampling.top_p}: "
+                f"wanted 0 to {MOST_TEMPERATURE}, and more than 0 and at most 1"
+            )

@@ -117,6 +117,13 @@ def test_a_record_under_another_tasks_key_is_refused() -> None:
 @pytest.mark.parametrize(
     ("record", "changes"),
     [
+        ("task_issued", {"num_samples": 10**9}),
+        ("task_issued", {"num_samples": 0}),
+        ("task_issued", {"max_turns": 0}),
+        ("task_issued", {"deadline_s": float("nan")}),
+        ("task_issued", {"deadline_s": float("inf")}),
+        ("task_issued", {"sampling": {"temperature": float("nan")}}),
+        ("task_issued", {"sampling": {"top_p": 0.0}}),
         ("turn_generated", {"token_ids": samples.ids(1)}),
         ("turn_generated", {"rollout_id": "x/0"}),
         ("turn_generated", {"logprobs": {"dtype": "f4", "data": b"\x00\x00\x00\x00\x00\x00\xc0\xc0\xc0\x7f\x7f\x7f"}}),
