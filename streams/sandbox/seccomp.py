@@ -107,6 +107,7 @@ _FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET, AF_INET6: their reach ends at the network namespace."""
 _TERMINAL_INJECTION = (0x5412, 0x541C)
 """TIOCSTI, TIOCLINUX."""
+_LEAF_SIZE = 6
 _X32_BIT = 0x40000000
 
 _EPERM, _EACCES, _ENOSYS = 1, 13, 38
@@ -130,13 +131,15 @@ def build_filter(machine: str | None = None) -> bytes:
         msg = f"seccomp: no system call table for machine {machine!r}; have {sorted(_MACHINES)}"
         raise SandboxError(msg)
     index, arch, clone, socket, socketpair, prlimit, ioctl = _MACHINES[machine]
-    refused = {pair[index]: _EPERM for pair in _REFUSED.values()}
-    leaves: dict[int, list[Instruction]] = {nr: [_refuse(errno)] for nr, errno in refused.items() if nr is not None}
-    leaves[_CLONE3] = [_refuse(_ENOSYS)]  # its flags lie in memory that a filter cannot read: libc then uses clone
-    leaves[clone] = [(_LOAD, 0, 0, _ARG0), (_IF_ANY_BIT, 0, 1, _NEW_NAMESPACE_FLAGS), _refuse(_EPERM), _allow()]
-    leaves[socket] = leaves[socketpair] = _only(_ARG0, _FAMILIES, _EACCES)
-    leaves[prlimit] = _only(_ARG0, (0,), _EPERM)
-    leaves[ioctl] = [(_LOAD, 0, 0, _ARG1), *_equal(_TERMINAL_INJECTION, _refuse(_EPERM)), _allow()]
+    looked_into: dict[int, list[Instruction]] = {
+        _CLONE3: [_refuse(_ENOSYS)],  # its flags lie in memory that a filter cannot read: libc then uses clone
+        clone: [(_LOAD, 0, 0, _ARG0), (_IF_ANY_BIT, 0, 1, _NEW_NAMESPACE_FLAGS), _refuse(_EPERM), _allow()],
+        socket: _only(_ARG0, _FAMILIES, _EACCES),
+        socketpair: _only(_ARG0, _FAMILIES, _EACCES),
+        prlimit: _only(_ARG0, (0,), _EPERM),
+        ioctl: [(_LOAD, 0, 0, _ARG1), *_equal(_TERMINAL_INJECTION, _refuse(_EPERM)), _allow()],
+    }
+    refused = sorted(pair[index] for pair in _REFUSED.values() if pair[index] is not None)
     program: list[Instruction] = [
         (_LOAD, 0, 0, _ARCH),
         (_IF_EQUAL, 1, 0, arch),
@@ -144,7 +147,8 @@ def build_filter(machine: str | None = None) -> bytes:
         (_LOAD, 0, 0, _NR),
         (_IF_AT_LEAST, 0, 1, _X32_BIT),
         _refuse(_ENOSYS),
-        *_tree(sorted(leaves.items())),
+        *_branch(looked_into),
+        *_tree(refused),
     ]
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
 
@@ -165,11 +169,16 @@ def _only(argument: int, allowed: tuple[int, ...], errno: int) -> list[Instructi
     return [(_LOAD, 0, 0, argument), *_equal(allowed, _allow()), _refuse(errno)]
 
 
-def _tree(leaves: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
-    """Halve by call number. A jump holds 8 bits, so the far half is reached by a long one."""
-    if len(leaves) == 1:
-        number, body = leaves[0]
-        return [(_IF_EQUAL, 0, len(body), number), *body, _allow()]
-    middle = len(leaves) // 2
-    low, high = _tree(leaves[:middle]), _tree(leaves[middle:])
-    return [(_IF_AT_LEAST, 0, 1, leaves[middle][0]), (_JUMP, 0, 0, len(low)), *low, *high]
+def _branch(looked_into: dict[int, list[Instruction]]) -> list[Instruction]:
+    """For calls whose arguments decide: each body ends in a return."""
+    return [step for number, body in looked_into.items() for step in ((_IF_EQUAL, 0, len(body), number), *body)]
+
+
+def _tree(refused: list[int]) -> list[Instruction]:
+    """Halve by call number down to a few, which share one refusal. A jump holds 8 bits, so the far half is reached by a long one."""
+    if len(refused) <= _LEAF_SIZE:
+        tests = [(_IF_EQUAL, len(refused) - place, 0, number) for place, number in enumerate(refused)]
+        return [*tests, _allow(), _refuse(_EPERM)]
+    middle = len(refused) // 2
+    low, high = _tree(refused[:middle]), _tree(refused[middle:])
+    return [(_IF_AT_LEAST, 0, 1, refused[middle]), (_JUMP, 0, 0, len(low)), *low, *high]

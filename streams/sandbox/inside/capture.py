@@ -1,16 +1,8 @@
 """A stream's head and tail, counted, in memory that no fork inherits: what one job printed is not in the next job's heap."""
 
-import mmap
 import os
 
 _MAX_READ_BYTES = 1 << 16
-
-
-def private_buffer(size_bytes: int) -> memoryview:
-    """Anonymous memory that a forked child does not have."""
-    region = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    region.madvise(mmap.MADV_DONTFORK)
-    return memoryview(region)
 
 
 class Capture:

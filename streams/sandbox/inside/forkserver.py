@@ -13,7 +13,7 @@ import os
 import time
 
 from . import job, linux, wire
-from .capture import Capture, private_buffer
+from .capture import Capture
 from .report import Report
 from .session import run_session
 from .watch import Watch, cpu_of_others, largest_rss_of_others
@@ -31,8 +31,9 @@ class ForkServer:
         (size,) = wire.LENGTH.unpack(job.read_exactly(control, wire.LENGTH.size))
         hello = marshal.loads(job.read_exactly(control, size))
         self._seccomp = linux.Filter(hello["seccomp"])
+        self._oom_score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         self._status = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._buffers = (private_buffer(hello["keep_bytes"]), private_buffer(hello["keep_bytes"]))
+        self._buffers = (linux.private_memory(hello["keep_bytes"]), linux.private_memory(hello["keep_bytes"]))
 
     def serve(self) -> None:
         """Until the host is gone."""
@@ -50,12 +51,12 @@ class ForkServer:
     def _run(self, request: wire.Request) -> None:
         started_s = time.monotonic()
         if request.keep_bytes > len(self._buffers[0]):
-            self._buffers = (private_buffer(request.keep_bytes), private_buffer(request.keep_bytes))
+            self._buffers = (linux.private_memory(request.keep_bytes), linux.private_memory(request.keep_bytes))
         out_r, out_w = os.pipe2(os.O_CLOEXEC)
         err_r, err_w = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(out_r, False)
         os.set_blocking(err_r, False)
-        pid, pidfd = linux.clone_into_new_namespaces()
+        pid, pidfd = self._clone()
         if not pid:
             job.run_init(request, self._control, self._status[1], (out_w, err_w), self._seccomp)
         os.close(out_w)
@@ -84,6 +85,14 @@ class ForkServer:
         for fd in (out_r, err_r, pidfd):
             os.close(fd)
 
+    def _clone(self) -> tuple[int, int]:
+        """The child inherits that it is to be killed for memory before all others, this process among them."""
+        os.pwrite(self._oom_score, b"1000", 0)
+        pid, pidfd = linux.clone_into_new_namespaces()
+        if pid:
+            os.pwrite(self._oom_score, b"0", 0)
+        return pid, pidfd
+
     def _read_status(self, report: Report) -> bool:
         """What process 1 told of the job, if it lived to; whether the job read its payload to the end."""
         try:
@@ -102,7 +111,7 @@ class ForkServer:
 
     def _host_session(self, request: wire.Request) -> NoReturn:
         """From here on the session's process 1 speaks with the host; when it is gone, so is the slot."""
-        pid, _ = linux.clone_into_new_namespaces()
+        pid, _ = self._clone()
         if not pid:
             run_session(request, self._control, self._seccomp)
         os.waitpid(pid, 0)

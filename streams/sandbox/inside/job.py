@@ -8,7 +8,6 @@ from __future__ import annotations  # `typing` and what it loads would lie in ev
 import _signal
 import marshal
 import os
-import resource
 
 from . import linux, program
 from .wire import Request
@@ -31,7 +30,7 @@ def run_init(request: Request, control: int, status: int, output: tuple[int, int
     """The whole life of process 1. A failure to set up is told to the fork server as text on `status`."""
     try:
         enter_box(request)
-        job = os.fork()
+        job = linux.fork()
         if not job:
             _run_job(request, control, status, output, seccomp)
         exit_code = _wait_for(job)
@@ -45,9 +44,6 @@ def run_init(request: Request, control: int, status: int, output: tuple[int, int
 def enter_box(request: Request) -> None:
     """Fresh `/proc` and `/box`, limits, no capabilities."""
     linux.die_with_parent()
-    fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-    os.write(fd, b"1000")
-    os.close(fd)
     linux.mount_proc()
     linux.mount_tmpfs(BOX.encode(), request.file_bytes, _NUM_INODES)
     for folder in (WORK, "/box/tmp", "/box/shm"):
@@ -61,15 +57,15 @@ def enter_box(request: Request) -> None:
 def _limit(request: Request) -> None:
     cpu_s = max(1, int(-(-request.cpu_s // 1))) if request.cpu_s else 0
     for name, value, slack in (
-        (resource.RLIMIT_CPU, cpu_s, 1),  # the soft one first: SIGXCPU says what happened, SIGKILL does not
-        (resource.RLIMIT_FSIZE, request.file_bytes, 0),
-        (resource.RLIMIT_NOFILE, request.num_files, 0),
-        (resource.RLIMIT_AS, request.address_space_bytes, 0),
-        (resource.RLIMIT_NPROC, request.num_processes, 0),
+        (linux.RLIMIT_CPU, cpu_s, 1),  # the soft one first: SIGXCPU says what happened, SIGKILL does not
+        (linux.RLIMIT_FSIZE, request.file_bytes, 0),
+        (linux.RLIMIT_NOFILE, request.num_files, 0),
+        (linux.RLIMIT_AS, request.address_space_bytes, 0),
+        (linux.RLIMIT_NPROC, request.num_processes, 0),
     ):
         if value:
-            resource.setrlimit(name, (value, value + slack))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            linux.set_limit(name, value, value + slack)
+    linux.set_limit(linux.RLIMIT_CORE, 0, 0)
 
 
 def become_job(streams: tuple[int, ...], seccomp: linux.Filter) -> None:

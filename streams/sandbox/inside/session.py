@@ -5,14 +5,13 @@ It runs as the job's user without capabilities, so a path that it follows leads 
 
 from __future__ import annotations  # `typing` and what it loads would lie in every job's memory
 
-import fcntl
 import marshal
 import os
 import stat
 import time
 
 from . import job, kernel, linux, wire
-from .capture import Capture, private_buffer
+from .capture import Capture
 from .report import Report
 from .watch import Watch, cpu_of_others
 
@@ -73,10 +72,12 @@ class _Child:
     def __init__(self, seccomp: linux.Filter, main: Callable[[], NoReturn], extra_fds: tuple[int, ...] = ()) -> None:
         self.out, out_w = os.pipe2(os.O_CLOEXEC)
         self.err, err_w = os.pipe2(os.O_CLOEXEC)
+        import fcntl  # only here: it would lie in every job's memory
+
         stdin = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         theirs = (stdin, out_w, err_w, *extra_fds)
         try:
-            self.pid = os.fork()
+            self.pid = linux.fork()
             if not self.pid:
                 job.become_job(tuple(fcntl.fcntl(fd, fcntl.F_DUPFD, len(theirs)) for fd in theirs), seccomp)
                 main()
@@ -101,7 +102,7 @@ class _SessionServer:
     def __init__(self, control: int, seccomp: linux.Filter, keep_bytes: int) -> None:
         self._control = control
         self._seccomp = seccomp
-        self._buffers = (private_buffer(keep_bytes), private_buffer(keep_bytes))
+        self._buffers = (linux.private_memory(keep_bytes), linux.private_memory(keep_bytes))
         self._kernel: tuple[_Child, int, int] | None = None
         self._dead_status: int | None = None
         self._num_cells = 0
@@ -202,7 +203,7 @@ def _get(path: str, max_bytes: int) -> Capture:
         size = _check_regular(fd, path)
         if size > max_bytes:
             raise ValueError(f"{path} has {size} bytes, more than {max_bytes}")
-        content = Capture(fd, private_buffer(max(2, 2 * size)))
+        content = Capture(fd, memoryview(bytearray(max(2, 2 * size))))
         content.drain(size)
         return content
     finally:
