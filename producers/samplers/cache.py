@@ -1,13 +1,10 @@
 """The keys and values of many sequences at different places, in one block that rows join and leave at any step.
 
-transformers' own caches give all rows one length. This one is told for each forward pass which rows are computed and
-where their new keys go (`Window`), so that no row pads another's past, and nothing is copied as sequences grow.
+Each forward pass is told which rows it computes and where their new keys go (`Window`), so that no row pads another's
+past, and nothing is copied as sequences grow.
 """
 
-from typing import Any
-
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin
 
 GROWTH = 16
 """Sequence capacity is a multiple of it."""
@@ -39,82 +36,51 @@ class Window:
             self.rows_B = torch.arange(places_B.shape[0], device=places_B.device)
         self.places_B, self.length = places_B, length
 
+    def mask(self) -> torch.Tensor:
+        """Return which places each decoded row may look at, [B, 1, 1, length]."""
+        places_T = torch.arange(self.length, device=self.places_B.device)
+        return (places_T <= self.places_B[:, None])[:, None, None]
 
-class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
-    """One layer's keys and values, [rows, heads, places, head size]."""
+
+class Block:
+    """One layer's keys and values, each [rows, heads, places, head size]."""
 
     def __init__(self, window: Window) -> None:
-        super().__init__()
         self.window = window
+        self.keys = self.values = torch.empty(0)
 
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Allocate for the heads and sizes that the model turns out to have."""
-        self.dtype, self.device = key_states.dtype, key_states.device
-        self.keys, self.values = (self._block(states, GROWTH) for states in (key_states, value_states))
-        self.is_initialized = True
+    def update(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store what the pass computed, [rows of the pass, heads, its places, head size]; returns what it may look at.
 
-    def _block(self, states: torch.Tensor, capacity: int) -> torch.Tensor:
-        _, num_heads, _, head_size = states.shape
-        shape = (self.window.num_rows, num_heads, min(capacity, self.window.max_length), head_size)
-        return torch.zeros(shape, dtype=states.dtype, device=states.device)
-
-    def _grow(self, length: int) -> None:
-        present = self.keys.shape[2]
-        if length <= present:
-            return
-        capacity = max(2 * present, -(-length // GROWTH) * GROWTH)
-        for name in ("keys", "values"):
-            old = getattr(self, name)
-            block = self._block(old, capacity)
-            block[:, :, :present] = old
-            setattr(self, name, block)
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store what the pass computed; returns what its queries may look at."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
+        A filling pass looks at its own keys only, since it starts at the beginning.
+        """
         window = self.window
         if window.fill_rows_M is not None:
-            length = key_states.shape[2]
-            self._grow(length)
-            self.keys[window.fill_rows_M, :, :length] = key_states[window.expand_M]
-            self.values[window.fill_rows_M, :, :length] = value_states[window.expand_M]
-            return key_states, value_states
-        self._grow(window.length)
-        self.keys[window.rows_B, :, window.places_B] = key_states[:, :, 0]
-        self.values[window.rows_B, :, window.places_B] = value_states[:, :, 0]
+            length = keys.shape[2]
+            self._grow(keys, length)
+            self.keys[window.fill_rows_M, :, :length] = keys[window.expand_M]
+            self.values[window.fill_rows_M, :, :length] = values[window.expand_M]
+            return keys, values
+        self._grow(keys, window.length)
+        self.keys[window.rows_B, :, window.places_B] = keys[:, :, 0]
+        self.values[window.rows_B, :, window.places_B] = values[:, :, 0]
         num_rows = len(window.rows_B)
         return self.keys[:num_rows, :, : window.length], self.values[:num_rows, :, : window.length]
 
     def move(self, sources_M: torch.Tensor, targets_M: torch.Tensor, length: int) -> None:
         """Copy the first `length` places of rows onto other rows."""
-        if self.is_initialized:
+        if self.keys.numel():
             for block in (self.keys, self.values):
                 block[targets_M, :, :length] = block[sources_M, :, :length]
 
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return how many places a filling pass looks at, and from which on; decoding brings its own mask."""
-        return query_length, 0
-
-    def get_seq_length(self) -> int:
-        """Return 0: a filling pass starts at the beginning, and decoding is told its places."""
-        return 0
-
-    def get_max_length(self) -> int:
-        """Return the most places that a row may have."""
-        return self.window.max_length
-
-
-class SlotCache(Cache):  # type: ignore[misc]
-    """All layers' keys and values."""
-
-    def __init__(self, *, num_layers: int, num_rows: int, max_length: int) -> None:
-        self.window = Window(num_rows=num_rows, max_length=max_length)
-        super().__init__(layers=[SlotLayer(self.window) for _ in range(num_layers)])
-
-    def move(self, sources_M: torch.Tensor, targets_M: torch.Tensor, length: int) -> None:
-        """Copy rows onto others in every layer."""
-        for layer in self.layers:
-            layer.move(sources_M, targets_M, length)
+    def _grow(self, like: torch.Tensor, length: int) -> None:
+        present = self.keys.shape[2] if self.keys.numel() else 0
+        if length <= present:
+            return
+        capacity = min(max(2 * present, -(-length // GROWTH) * GROWTH), self.window.max_length)
+        _, num_heads, _, head_size = like.shape
+        for name in ("keys", "values"):
+            block = like.new_zeros(self.window.num_rows, num_heads, capacity, head_size)
+            if present:
+                block[:, :, :present] = getattr(self, name)
+            setattr(self, name, block)

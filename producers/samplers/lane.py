@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from producers.samplers.cache import SlotCache
 from producers.samplers.draw import DrawParams, draw
+from producers.samplers.engine import Engine, State, end_ids
 from producers.samplers.interface import Finished, Request, Weights
-from producers.samplers.weights import State, end_ids, put_state
 
 Rows = npt.NDArray[np.int64]
 FILL_TOKENS = 16_384
@@ -37,15 +36,11 @@ ROW = np.dtype(
 class Lane:
     """A model with its own cache. `num_slots` rows at most."""
 
-    def __init__(self, model: Any, weights: Weights, *, num_slots: int, device: torch.device) -> None:
-        self.model, self.version, self.device = model, weights.version, device
-        text_config = model.config.get_text_config()
-        self.context_length = int(text_config.max_position_embeddings)
-        self.cache = SlotCache(
-            num_layers=text_config.num_hidden_layers, num_rows=num_slots, max_length=self.context_length
-        )
-        self.is_end_V = np.zeros(text_config.vocab_size, np.bool_)
-        self.is_end_V[end_ids(model)] = True
+    def __init__(self, engine: Engine, weights: Weights, *, num_slots: int, device: torch.device) -> None:
+        self.engine, self.version, self.device = engine, weights.version, device
+        self.context_length = engine.window.max_length
+        self.is_end_V = np.zeros(engine.vocab_size, np.bool_)
+        self.is_end_V[end_ids(weights)] = True
         self.ids: list[str] = []
         self.row_of: dict[str, int] = {}
         self.rows = np.zeros(num_slots, ROW)
@@ -60,7 +55,7 @@ class Lane:
 
     def load(self, weights: Weights, state: State) -> None:
         """Swap weights in place; open rows' keys are computed again before the next token. Raises CheckpointError."""
-        put_state(self.model, weights, state)
+        self.engine.put(weights, state)
         self.version = weights.version
         self.rows["is_filled"] = False
 
@@ -118,19 +113,8 @@ class Lane:
     def _logits(self, places_B: Rows) -> torch.Tensor:
         """Return [B, V] after each row's token at its place, whose keys are added to the cache."""
         num_rows, length = len(places_B), int(places_B.max()) + 1
-        tokens_B1 = self._tensor(self.tokens_BT[np.arange(num_rows), places_B].astype(np.int64))[:, None]
-        places_B1 = self._tensor(places_B)[:, None]
-        self.cache.window.decode(places_B1[:, 0], length)
-        mask_BT = torch.arange(length, device=self.device) <= places_B1
-        output = self.model(
-            input_ids=tokens_B1,
-            attention_mask=mask_BT[:, None, None],
-            position_ids=places_B1,
-            past_key_values=self.cache,
-            use_cache=True,
-        )
-        logits_BV: torch.Tensor = output.logits[:, -1]
-        return logits_BV
+        tokens_B = self.tokens_BT[np.arange(num_rows), places_B].astype(np.int64)
+        return self.engine.decode(self._tensor(tokens_B), self._tensor(places_B), length)
 
     def _fill(self, rows_M: Rows) -> None:
         """Compute the cache of rows from their beginning, in passes of bounded size, short rows with short ones."""
@@ -151,14 +135,7 @@ class Lane:
         tokens_MT = self.tokens_BT[rows_M, :length].astype(np.int64)
         tokens_MT[np.arange(length) >= self.rows["length"][rows_M, None] - 1] = 0
         unique_UT, expand_M = np.unique(tokens_MT, axis=0, return_inverse=True)
-        self.cache.window.fill(self._tensor(rows_M), self._tensor(expand_M.reshape(-1)))
-        self.model(
-            input_ids=self._tensor(unique_UT),
-            position_ids=torch.arange(length, device=self.device).expand(len(unique_UT), -1),
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+        self.engine.fill(self._tensor(unique_UT), self._tensor(rows_M), self._tensor(expand_M.reshape(-1)))
 
     def _finished(self, row: int, *, is_end: bool, now_s: float) -> Finished:
         fields = self.rows[row]
@@ -186,7 +163,7 @@ class Lane:
             self.rows[holes] = self.rows[movers]
             for block in (self.tokens_BT, self.logprobs_BT, self.versions_BT):
                 block[holes, :length] = block[movers, :length]
-            self.cache.move(self._tensor(movers), self._tensor(holes), length)
+            self.engine.move(self._tensor(movers), self._tensor(holes), length)
             for mover, hole in zip(movers.tolist(), holes.tolist(), strict=True):
                 self.ids[hole] = self.ids[mover]
                 self.row_of[self.ids[hole]] = hole

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from producers.samplers.engine import make_engine
 from producers.samplers.interface import Finished, Ids, Request, Weights
 from producers.samplers.lane import Lane
-from producers.samplers.weights import build_model, read_state, read_tokenizer
+from producers.samplers.weights import read_state, read_tokenizer
 from schemas.errors import ConfigError
 
 NUM_PINNED = 2
@@ -19,8 +20,14 @@ NUM_PINNED = 2
 class TransformersSampler:
     """Continuous batching over a transformers model. See `producers.samplers.interface.Sampler`."""
 
-    def __init__(self, *, num_slots: int, num_threads: int = 1, device: str | None = None) -> None:
-        """`device` is torch's name for one; None takes a GPU where there is one."""
+    def __init__(
+        self, *, num_slots: int, num_threads: int = 1, device: str | None = None, is_plain: bool = False
+    ) -> None:
+        """`device` is torch's name for one; None takes a GPU where there is one.
+
+        `is_plain` runs transformers' own model also where there is a leaner one.
+        """
+        self._is_plain = is_plain
         torch.set_num_threads(num_threads)
         self.num_slots = num_slots
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -102,8 +109,8 @@ class TransformersSampler:
         state = read_state(weights)
         if self._tokenizer is None:
             self._tokenizer = read_tokenizer(weights.address)
-        model = build_model(weights, state, self.device)
-        return Lane(model, weights, num_slots=self.num_slots, device=self.device)
+        engine = make_engine(weights, state, num_rows=self.num_slots, device=self.device, is_plain=self._is_plain)
+        return Lane(engine, weights, num_slots=self.num_slots, device=self.device)
 
     def _known_tokenizer(self) -> Tokenizer:
         if self._tokenizer is None:

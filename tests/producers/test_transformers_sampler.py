@@ -13,12 +13,15 @@ from transformers import AutoModelForCausalLM
 
 from producers.samplers import lane as lane_module
 from producers.samplers.draw import DrawParams, draw, keep_top
+from producers.samplers.engine import read_config
 from producers.samplers.interface import Finished, Request, Weights
+from producers.samplers.llama import can_run
 from producers.samplers.noise import uniforms
 from producers.samplers.transformers import NUM_PINNED, TransformersSampler
 from schemas.errors import CheckpointError
+from schemas.ids import digest_of
 from schemas.tasks import SamplingParams
-from tests.producers.tiny_policy import write_policy
+from tests.producers.tiny_policy import FAMILIES, write_policy
 
 PROMPTS = ["plus 3 4|", "call f 12 5|", "a", "call f 1 2|print(f(1,2))\nmode q|"]
 
@@ -29,9 +32,9 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Weights]:
     return [write_policy(folder / str(version), version=version) for version in range(5)]
 
 
-@pytest.fixture
-def sampler(versions: list[Weights]) -> TransformersSampler:
-    made = TransformersSampler(num_slots=8, device="cpu")
+@pytest.fixture(params=["lean", "transformers"])
+def sampler(request: pytest.FixtureRequest, versions: list[Weights]) -> TransformersSampler:
+    made = TransformersSampler(num_slots=8, device="cpu", is_plain=request.param == "transformers")
     made.load(versions[0])
     return made
 
@@ -123,6 +126,55 @@ def test_after_a_swap_each_token_has_the_logprob_of_the_version_that_it_names(
         by_version = {v: plain_logprobs(versions[v], request, f) for v in set(f.versions.tolist())}
         wanted = [by_version[v][place] for place, v in enumerate(f.versions.tolist())]
         np.testing.assert_allclose(f.logprobs, wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_of_other_families_are_sampled_and_swapped_as_well(family: str, tmp_path: Path) -> None:
+    first, second = (write_policy(tmp_path / str(v), version=v, family=family) for v in range(2))
+    sampler = TransformersSampler(num_slots=8, device="cpu")
+    sampler.load(first)
+    requests = [request_of(sampler, str(i), p, seed=i) for i, p in enumerate(PROMPTS)]
+    for request in requests:
+        sampler.submit(request)
+    found = {f.id: f for _ in range(2) for f in sampler.step()}
+    sampler.load(second)
+    found.update(drain(sampler))
+    for request in requests:
+        f = found[request.id]
+        by_version = [plain_logprobs(weights, request, f) for weights in (first, second)]
+        wanted = [by_version[v][place] for place, v in enumerate(f.versions.tolist())]
+        np.testing.assert_allclose(f.logprobs, wanted, atol=2e-5)
+    assert {len(set(f.versions.tolist())) for f in found.values()} >= {2}
+
+
+def test_the_demo_policy_runs_on_the_lean_engine_and_agrees_with_transformers() -> None:
+    folder = Path(__file__).parents[2] / "demo" / "policy"
+    digest = digest_of((folder / "model.safetensors").read_bytes())
+    weights = Weights(version=0, address=str(folder), digest=digest)
+    assert can_run(read_config(weights))
+    sampler = TransformersSampler(num_slots=16, device="cpu")
+    sampler.load(weights)
+    requests = [request_of(sampler, str(i), "call f 12 7|", seed=i, max_tokens=24) for i in range(16)]
+    for request in requests:
+        sampler.submit(request)
+    found = drain(sampler)
+    for request in requests:
+        f = found[request.id]
+        np.testing.assert_allclose(f.logprobs, plain_logprobs(weights, request, f), atol=2e-5)
+    assert sum(f.finish_reason == "stop" for f in found.values()) >= 14
+
+
+def test_what_is_not_exactly_llama_is_left_to_transformers(versions: list[Weights]) -> None:
+    config = read_config(versions[0])
+    assert can_run(config)
+    for change in (
+        {"model_type": "qwen2"},
+        {"attention_bias": True},
+        {"hidden_act": "gelu"},
+        {"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4}},
+        {"rope_parameters": None, "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
+    ):
+        assert not can_run(config | change)
 
 
 def test_filling_in_several_passes_changes_nothing(
