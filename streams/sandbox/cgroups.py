@@ -1,7 +1,8 @@
 """Memory and process limits by cgroup, version 1 or 2, where this process may make groups; None where it may not.
 
-One group per slot, kept for the slot's life: making and removing one costs more than a whole job. The fork server lives in it too, so the
-limits are raised by what it alone uses, and jobs are the first to be killed (their `oom_score_adj` is the highest).
+One group per slot, kept for the slot's life: making and removing one costs more than a whole job. The fork server lives
+in it too, so the limits are raised by what it alone uses, and jobs are the first to be killed (their `oom_score_adj` is
+the highest).
 """
 
 import contextlib
@@ -24,12 +25,12 @@ class CgroupParent(msgspec.Struct, frozen=True, kw_only=True):
     pids: Path
 
     def folders(self, name: str) -> list[Path]:
-        """The folders of a group of that name."""
+        """Return the folders of a group of that name."""
         return list(dict.fromkeys((self.memory / name, self.pids / name)))
 
 
 def find_parent(proc: Path = Path("/proc/self")) -> CgroupParent | None:
-    """The nearest writable place, by trying: what a container or a service manager permits cannot be told from modes."""
+    """Return the nearest place that works, by trying: what a container or service manager permits shows in no mode."""
     own = _own_cgroups(proc)
     if "memory" in own and "pids" in own:
         candidates = [CgroupParent(version=1, memory=own["memory"], pids=own["pids"])]
@@ -41,14 +42,14 @@ def find_parent(proc: Path = Path("/proc/self")) -> CgroupParent | None:
 
 
 def _own_cgroups(proc: Path) -> dict[str, Path]:
-    """Controller to folder; the empty name is version 2's only hierarchy."""
+    """Return controller to folder; the empty name is version 2's only hierarchy."""
     mounts: dict[str, tuple[str, str]] = {}
     for line in (proc / "mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         root, mount_point = before.split()[3:5]
         kind, _, options = after.split()[:3]
         if kind == "cgroup":
-            mounts |= {option: (root, mount_point) for option in options.split(",")}
+            mounts |= dict.fromkeys(options.split(","), (root, mount_point))
         elif kind == "cgroup2":
             mounts[""] = (root, mount_point)
     own = {}
@@ -90,7 +91,7 @@ def remove_groups(parent: CgroupParent, pool: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """A group of which the last process is just going away is busy: it stays for the next sweep."""
+    """Try to remove it: while its last process is just going away a group is busy, and stays for the next sweep."""
     with contextlib.suppress(OSError):
         for pid in map(int, (folder / "cgroup.procs").read_text().split()):
             os.kill(pid, signal.SIGKILL)
@@ -118,7 +119,7 @@ class SlotCgroup:
         return [str(folder / "cgroup.procs") for folder in self._folders]
 
     def measure_base(self) -> None:
-        """What is in the group now is the fork server's own, on top of which a job has its limits."""
+        """Take what is in the group now for the fork server's own, on top of which a job has its limits."""
         self._base_bytes = int(
             (self._memory / ("memory.usage_in_bytes" if self._is_v1 else "memory.current")).read_text()
         )

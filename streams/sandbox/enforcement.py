@@ -30,7 +30,7 @@ class Enforcement:
         return (*_BY_FORK_SERVER, *(("num_processes",) if self._limits_processes else ()))
 
     def group(self, pool: str, slot: int) -> SlotCgroup | None:
-        """A group for a slot, where there are groups."""
+        """Make a group for a slot, where there are groups."""
         return SlotCgroup(self.cgroups, pool, slot) if self.cgroups else None
 
     def limit(self, slot: Slot, limits: ExecutionLimits) -> None:
@@ -43,7 +43,7 @@ class Enforcement:
         return slot.cgroup.num_oom_kills() if slot.cgroup is not None else 0
 
     def request(self, kind: int, payload_bytes: int, limits: ExecutionLimits) -> wire.Request:
-        """The limits that are to be seen to inside."""
+        """Return the limits that are to be seen to inside."""
         by_rlimit = self.cgroups is None
         return wire.Request(
             kind=kind,
@@ -60,6 +60,6 @@ class Enforcement:
 
 
 def _counts_by_namespace(release: str) -> bool:
-    """Whether RLIMIT_NPROC counts a user's processes in this namespace only; before, it counts all that the user has anywhere."""
+    """Tell whether RLIMIT_NPROC counts a user's processes by namespace; older kernels count all that the user has."""
     found = re.match(r"(\d+)\.(\d+)", release)
     return found is not None and (int(found[1]), int(found[2])) >= _FIRST_KERNEL_THAT_COUNTS_BY_NAMESPACE

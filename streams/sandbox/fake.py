@@ -14,9 +14,9 @@ Script = Mapping[str, Outcome] | Callable[[Action], Outcome]
 
 
 class FakeSandbox:
-    """Answers by an action's code, or by what a function makes of the action; `ok` without output where there is no script.
+    r"""Answers by an action's code, or by a function of the action; `ok` without output where there is no script.
 
-    Example: `FakeSandbox({"print(1)": Outcome(status="ok", exit_code=0, stdout=b"1\\n", stdout_bytes=2)})`.
+    Example: `FakeSandbox({"print(1)": Outcome(status="ok", exit_code=0, stdout=b"1\n", stdout_bytes=2)})`.
     """
 
     def __init__(self, script: Script | None = None, *, num_slots: int = 1) -> None:

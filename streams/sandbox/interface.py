@@ -8,8 +8,8 @@ from schemas.executions import Action, Outcome
 class Session(Protocol):
     """One sandbox whose turns share state: Python variables, files, background processes. For one thread at a time.
 
-    A turn that passes its deadline, and a cell that ends the interpreter, lose all of it: the outcome says `state_lost`, and the next
-    turn starts from nothing.
+    A turn that passes its deadline, and a cell that ends the interpreter, lose all of it: the outcome says
+    `state_lost`, and the next turn starts from nothing.
     """
 
     def run_cell(self, code: str, wall_s: float) -> Outcome:
@@ -53,7 +53,7 @@ class Sandbox(Protocol):
     """sha256 of the root file system, empty where there is none."""
 
     def run(self, action: Action) -> Outcome:
-        """Run one action in a fresh place and wait for it. Trouble of the sandbox itself is an outcome too, `infra_error`.
+        """Run one action in a fresh place and wait for it. The sandbox's own trouble is an outcome too, `infra_error`.
 
         Raises:
             SandboxError: the sandbox was closed.
@@ -61,7 +61,7 @@ class Sandbox(Protocol):
         ...
 
     def open_session(self) -> Session:
-        """A fresh place of its own, beside the slots.
+        """Open a fresh place of its own, beside the slots.
 
         Raises:
             SandboxError: it could not be started, or this backend has none.

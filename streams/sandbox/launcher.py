@@ -1,8 +1,8 @@
 """Started by the host's interpreter as a script, once per slot: joins the slot's cgroup, gives up root, becomes bwrap.
 
-Standard library only; `python -I -S launcher.py JSON`. A real root user must not be the one behind the sandbox's user namespace, so root
-takes a user id that owns nothing; since that one may not enter root's folders, what bwrap needs is first bound below /tmp in a mount
-namespace of this process.
+Standard library only; `python -I -S launcher.py JSON`. The real root must not be the user behind the sandbox's user
+namespace, so root takes a user id that owns nothing; since that one may not enter root's folders, what bwrap needs is
+first bound below /tmp in a mount namespace of this process.
 """
 
 import ctypes
@@ -51,7 +51,7 @@ def main(arguments: str) -> None:
         _stage(plan["binds"])
         _become(plan["user_id"])
     command = plan["command"]
-    os.execve(command[0], command, plan["environment"])
+    os.execve(command[0], command, plan["environment"])  # noqa: S606  there is no shell to want
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a killed process leaves on the host, and how the next one finds it: cgroups, named after a pool whose lock file is free."""
+"""What a killed process leaves behind, and how the next finds it: cgroups named after a pool whose lock is free."""
 
 import fcntl
 import secrets
@@ -23,7 +23,7 @@ class PoolName:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
-        """The groups are gone."""
+        """Give the name up; the groups are gone."""
         self._path.unlink(missing_ok=True)
         self._lock.close()
 

@@ -21,15 +21,15 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
     limits_enforced: tuple[str, ...]
 
     def infra_error(self, error: str, *, attempt: int = 1) -> Outcome:
-        """The sandbox could not."""
+        """Say that the sandbox could not, and why."""
         return self._put_on(Outcome(status="infra_error", error=error, attempt=attempt))
 
     def killed_for_memory(self, *, attempt: int) -> Outcome:
-        """So thoroughly that no other fact is left."""
+        """Say that it was, so thoroughly that no other fact is left."""
         return self._put_on(Outcome(status="oom", signal=int(signal.SIGKILL), attempt=attempt))
 
     def outcome_of(self, answer: Answer, limits: ExecutionLimits, *, num_oom_kills: int, attempt: int = 1) -> Outcome:
-        """All facts of a run. `num_oom_kills`: processes that the kernel killed during it for its memory limit."""
+        """Give all facts of a run. `num_oom_kills`: processes that the kernel killed during it for its memory limit."""
         status, exit_code, by_signal = _judge(answer, limits, num_oom_kills)
         return self._put_on(
             Outcome(
@@ -60,7 +60,7 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _judge(answer: Answer, limits: ExecutionLimits, num_oom_kills: int) -> tuple[Status, int | None, int | None]:
-    """Status, exit code, signal: a limit that was passed comes before what the main process made of it."""
+    """Return status, exit code, signal: a limit that was passed comes before what the main process made of it."""
     exit_code, by_signal = _of_wait_status(answer.wait_status)
     if answer.reason in _LIMIT_STATUS:
         return _LIMIT_STATUS[answer.reason], None, int(signal.SIGKILL)

@@ -46,7 +46,7 @@ class Pool:
             raise
 
     def take(self) -> Slot:
-        """A slot that is this thread's until it gives it back.
+        """Wait for a slot, which is this thread's until it gives it back.
 
         Raises:
             SandboxError: the pool was closed.
@@ -73,7 +73,7 @@ class Pool:
             self._replace(slot.number)
 
     def start_extra(self) -> Slot:
-        """A slot beside the pool's, which its owner closes.
+        """Start a slot beside the pool's, which its owner closes.
 
         Raises:
             SlotFailedError: it did not start.
@@ -92,7 +92,7 @@ class Pool:
         self._idle.put(None)
 
     def _drain(self) -> list[Slot]:
-        found = []
+        found: list[Slot] = []
         while True:
             try:
                 slot = self._idle.get_nowait()
@@ -122,7 +122,7 @@ class Pool:
             self._replace(number)
 
     def _keep(self) -> None:
-        """Start what is ordered; after a failure each next attempt waits longer, unless the pool is closed meanwhile."""
+        """Start what is ordered; after a failure each next attempt waits longer, unless the pool is closed."""
         retry_s, not_before_s = 0.0, 0.0
         held: list[tuple[int, Future[Slot]]] = []
         is_open = True

@@ -8,14 +8,17 @@ from pathlib import Path
 from schemas.errors import SandboxError
 
 _FIRST_KERNEL = (5, 6)
-_OTHERS = "Or run the executor on another host, or choose backend 'unsafe-subprocess' with allow_unsafe for programs that you trust."
+_OTHERS = (
+    "Or run the executor on another host, or choose 'unsafe-subprocess' with allow_unsafe for programs that you trust."
+)
 _REMEDIES = (
     # (setting under /proc/sys, value that denies, what to do)
     (
         "kernel/apparmor_restrict_unprivileged_userns",
         "1",
-        "AppArmor denies user namespaces to unprivileged programs (Ubuntu 23.10 and later). Install the distribution's `bubblewrap` "
-        "with an AppArmor profile that allows `userns` for bwrap, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`.",
+        "AppArmor denies user namespaces to unprivileged programs (Ubuntu 23.10 and later). Install the distribution's "
+        "`bubblewrap` with an AppArmor profile that allows `userns` for bwrap, or "
+        "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`.",
     ),
     (
         "kernel/unprivileged_userns_clone",
@@ -47,7 +50,7 @@ def check_platform() -> None:
 
 
 def explain(failure: str, root: Path = Path("/")) -> str:
-    """The words for a slot that did not start: what happened, what this host denies, what to do."""
+    """Find the words for a slot that did not start: what happened, what this host denies, what to do."""
     remedies = [remedy for setting, value, remedy in _REMEDIES if _read(root / "proc/sys" / setting) == value]
     if not remedies and any((root / path).exists() for path in (".dockerenv", "run/.containerenv")):
         remedies = [_IN_CONTAINER]

@@ -1,8 +1,8 @@
 """One read-only root file system, built once from the host's interpreter, kept under its digest and used by every slot.
 
-The digest is the sha256 of the tree as a tar with sorted names and no times or owners, so the same interpreter and tools give the
-same digest wherever it is built, and an event that names it says exactly what a program ran in. A fingerprint of the host's files leads
-to the digest, so that finding an existing tree reads a few file times only.
+The digest is the sha256 of the tree as a tar with sorted names and no times or owners, so the same interpreter and
+tools give the same digest wherever it is built, and an event that names it says exactly what a program ran in. A
+fingerprint of the host's files leads to the digest, so that finding an existing tree reads a few file times only.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ class RootFs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_rootfs(home: Path) -> RootFs:
-    """The tree for this interpreter under `home/sandbox`; the first call on a host builds it (some 15 s, 60 to 90 MB).
+    """Return the tree for this interpreter under `home/sandbox`; the first call builds it (4 to 15 s, 60 to 90 MB).
 
     Raises:
         SandboxError: it cannot be built here; says what is missing.
@@ -64,7 +64,7 @@ def _look_up(folder: Path, index: Path) -> RootFs | None:
 
 
 def _fingerprint() -> str:
-    """Changes whenever the interpreter, its library, the shell or this builder was replaced."""
+    """Identify the interpreter, its library, the shell and this builder, so that replacing one builds anew."""
     interpreter = rootfs_contents.base_interpreter()
     shell = Path("/bin/sh").resolve()
     states = [
@@ -110,8 +110,10 @@ for path in paths[share::num_shares]:
 
 
 def _compile_library(root: Path) -> None:
-    """Byte code that is never checked against its source. In a fixed number of shares: what marshal writes hangs on what the process
-    compiled before."""
+    """Write byte code that is never checked against its source.
+
+    In a fixed number of shares: what marshal writes hangs on what the process compiled before.
+    """
     num_shares = 2
     environment = {"PYTHONHASHSEED": "0", "PATH": os.defpath}
     interpreter = str(rootfs_contents.base_interpreter())
@@ -143,7 +145,7 @@ class _Hasher:
 
 
 def tree_digest(root: Path) -> str:
-    """sha256 of the tree as a canonical tar: sorted names, no times, no owners."""
+    """Return sha256 of the tree as a canonical tar: sorted names, no times, no owners."""
     hasher = _Hasher()
     with tarfile.open(fileobj=cast("IO[bytes]", hasher), mode="w|", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(root.rglob("*")):

@@ -1,7 +1,7 @@
-"""What goes into the root file system: the host's interpreter and its standard library, a shell with the usual tools, their libraries.
+"""What goes into the root file system: the host's interpreter, its standard library, a shell, tools, their libraries.
 
-The interpreter moves to /usr/local, where it finds its library by itself; shared libraries lie in one flat folder to which every default
-search path leads, so no loader cache is needed and nothing tells where the host keeps them.
+The interpreter moves to /usr/local, where it finds its library by itself; shared libraries lie in one flat folder to
+which every default search path leads, so no loader cache is needed and nothing tells where the host keeps them.
 """
 
 import os
@@ -13,112 +13,23 @@ from pathlib import Path
 
 from schemas.errors import SandboxError
 
-TOOLS = (
-    *(
-        "sh",
-        "bash",
-        "awk",
-        "base64",
-        "basename",
-        "cat",
-        "chmod",
-        "cmp",
-        "comm",
-        "cp",
-        "cut",
-        "date",
-        "dd",
-        "df",
-        "diff",
-        "dirname",
-    ),
-    *(
-        "du",
-        "echo",
-        "env",
-        "expr",
-        "false",
-        "find",
-        "fold",
-        "grep",
-        "gzip",
-        "head",
-        "hostname",
-        "id",
-        "join",
-        "kill",
-        "ln",
-        "ls",
-    ),
-    *(
-        "md5sum",
-        "mkdir",
-        "mkfifo",
-        "mktemp",
-        "mv",
-        "nl",
-        "nproc",
-        "od",
-        "paste",
-        "printenv",
-        "printf",
-        "ps",
-        "pwd",
-        "readlink",
-    ),
-    *(
-        "realpath",
-        "rev",
-        "rm",
-        "rmdir",
-        "sed",
-        "seq",
-        "sha256sum",
-        "shuf",
-        "sleep",
-        "sort",
-        "split",
-        "stat",
-        "tac",
-        "tail",
-        "tar",
-    ),
-    *(
-        "tee",
-        "test",
-        "timeout",
-        "touch",
-        "tr",
-        "true",
-        "tsort",
-        "uname",
-        "uniq",
-        "wc",
-        "which",
-        "whoami",
-        "xargs",
-        "yes",
-    ),
-)
+_TOOL_NAMES = """
+sh bash awk base64 basename cat chmod cmp comm cp cut date dd df diff dirname du echo env expr false find fold
+grep gzip head hostname id join kill ln ls md5sum mkdir mkfifo mktemp mv nl nproc od paste printenv printf ps
+pwd readlink realpath rev rm rmdir sed seq sha256sum shuf sleep sort split stat tac tail tar tee test timeout
+touch tr true tsort uname uniq wc which whoami xargs yes
+"""
+TOOLS = tuple(_TOOL_NAMES.split())
 """Copied where the host has them; only `sh` must be there."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """Empty files in the tree, for the host's devices to be bound on: so `/dev` itself needs no writable file system."""
 
-_LEFT_OUT = {
-    *(
-        "__pycache__",
-        "site-packages",
-        "dist-packages",
-        "test",
-        "tests",
-        "idlelib",
-        "tkinter",
-        "turtledemo",
-        "ensurepip",
-    ),
-    *("lib2to3", "pydoc_data", "idle_test"),
-}
+_LEFT_OUT_NAMES = """
+__pycache__ site-packages dist-packages test tests idlelib tkinter turtledemo ensurepip lib2to3 pydoc_data
+idle_test
+"""
+_LEFT_OUT = frozenset(_LEFT_OUT_NAMES.split())
 _LOADED_AT_RUN_TIME = ("libgcc_s.so.1", "libnss_files.so.2")
 """Opened by libc by name, so no file's header names them."""
 _ETC = {
@@ -130,12 +41,12 @@ _ETC = {
 
 
 def base_interpreter() -> Path:
-    """The interpreter below any virtual environment."""
+    """Return the interpreter below any virtual environment."""
     return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
 def python_path() -> str:
-    """The interpreter's path inside."""
+    """Return the interpreter's path inside."""
     return f"/usr/local/bin/{base_interpreter().name}"
 
 
@@ -172,7 +83,7 @@ def lay_out(root: Path) -> None:
 
 
 def _copy_interpreter(root: Path) -> list[Path]:
-    """The executable, `python` and `python3`, and the library; what of them is machine code."""
+    """Copy the executable and the library; return what of them is machine code."""
     executable = base_interpreter()
     target = root / "usr/local/bin" / executable.name
     shutil.copy(executable, target)
@@ -238,17 +149,17 @@ def _copy_libraries(root: Path, binaries: list[Path]) -> None:
 
 def _needed_libraries(binaries: list[Path]) -> set[Path]:
     if shutil.which("ldd") is None:
-        msg = "sandbox: `ldd` is needed to find the interpreter's libraries; it comes with the C library's tools (libc-bin)"
+        msg = "sandbox: `ldd` is needed to find the interpreter's libraries; install the C library's tools (libc-bin)"
         raise SandboxError(msg)
     command = ["ldd", *map(str, binaries)]
     listed = subprocess.run(
         command, capture_output=True, text=True, check=False, env={"PATH": os.environ.get("PATH", os.defpath)}
     )
-    libraries = set()
+    libraries: set[Path] = set()
     for line in listed.stdout.splitlines():
         words = line.split()
         if "=> not found" in line:
-            continue  # an optional extension module whose library this host does not have: it would not import here either
+            continue  # an extension module whose library this host lacks: it would not import here either
         paths = [word for word in words if word.startswith("/") and not word.endswith(":")]
         libraries.update(map(Path, paths[:1]))
     if not libraries:

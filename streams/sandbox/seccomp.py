@@ -1,9 +1,9 @@
 """The system calls that a program in the sandbox may not make, as a classic BPF program.
 
-A list of what is refused, not of what is allowed: programs are arbitrary, and namespaces, dropped capabilities and the read-only root
-are the walls. The filter takes away what is reachable in spite of those: new namespaces, kernel interfaces with a record of
-holes (io_uring, userfaultfd, perf, bpf, keyrings), System V and POSIX message objects, sockets of families that no network namespace
-holds back (vsock), looking into other processes.
+A list of what is refused, not of what is allowed: programs are arbitrary, and namespaces, dropped capabilities and the
+read-only root are the walls. The filter takes away what is reachable in spite of those: new namespaces, kernel
+interfaces with a record of holes (io_uring, userfaultfd, perf, bpf, keyrings), System V and POSIX message objects,
+sockets of families that no network namespace holds back (vsock), looking into other processes.
 
 The kernel runs a new filter once for every call number to cache its answer, so the refused numbers form a search tree
 rather than a chain: installing takes microseconds.
@@ -121,7 +121,7 @@ Instruction = tuple[int, int, int, int]
 
 
 def build_filter(machine: str | None = None) -> bytes:
-    """The program for this machine, eight bytes an instruction.
+    """Return the program for this machine, eight bytes an instruction.
 
     Raises:
         SandboxError: no table for this machine.
@@ -139,7 +139,7 @@ def build_filter(machine: str | None = None) -> bytes:
         prlimit: _only(_ARG0, (0,), _EPERM),
         ioctl: [(_LOAD, 0, 0, _ARG1), *_equal(_TERMINAL_INJECTION, _refuse(_EPERM)), _allow()],
     }
-    refused = sorted(pair[index] for pair in _REFUSED.values() if pair[index] is not None)
+    refused = sorted(number for pair in _REFUSED.values() if (number := pair[index]) is not None)
     program: list[Instruction] = [
         (_LOAD, 0, 0, _ARCH),
         (_IF_EQUAL, 1, 0, arch),
@@ -170,12 +170,12 @@ def _only(argument: int, allowed: tuple[int, ...], errno: int) -> list[Instructi
 
 
 def _branch(looked_into: dict[int, list[Instruction]]) -> list[Instruction]:
-    """For calls whose arguments decide: each body ends in a return."""
+    """Look into the arguments of some calls; each body ends in a return."""
     return [step for number, body in looked_into.items() for step in ((_IF_EQUAL, 0, len(body), number), *body)]
 
 
 def _tree(refused: list[int]) -> list[Instruction]:
-    """Halve by call number down to a few, which share one refusal. A jump holds 8 bits, so the far half is reached by a long one."""
+    """Halve by call number down to a few, which share one refusal. A jump holds 8 bits, hence the long one."""
     if len(refused) <= _LEAF_SIZE:
         tests = [(_IF_EQUAL, len(refused) - place, 0, number) for place, number in enumerate(refused)]
         return [*tests, _allow(), _refuse(_EPERM)]

@@ -1,4 +1,4 @@
-"""The host's side of a session: a slot of its own, started when the first turn needs it and again after a state was lost."""
+"""The host's side of a session: a slot of its own, started anew by the turn after one that lost the state."""
 
 import marshal
 from collections.abc import Callable

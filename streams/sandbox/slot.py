@@ -1,6 +1,7 @@
 """One outer sandbox with its fork server, and the connection to it: a request goes out, a reply comes back.
 
-A slot runs one job at a time and is used by one thread at a time. Whatever goes wrong here is the sandbox's fault, not the job's.
+A slot runs one job at a time and is used by one thread at a time. Whatever goes wrong here is the sandbox's fault, not
+the job's.
 """
 
 import contextlib
@@ -64,7 +65,7 @@ class Answer(NamedTuple):
 class Slot:
     """A started slot, ready for its first job once the constructor returns.
 
-    Starting must happen in a thread that lives as long as the slot: `--die-with-parent` means the thread that started it.
+    Start it in a thread that lives as long as the slot: `--die-with-parent` means the thread that started it.
 
     Raises:
         SlotFailedError: it did not come up; with what it printed.
@@ -161,7 +162,7 @@ class Slot:
         out_end = wire.REPLY.size + num_out
         err_end = out_end + num_err
         error = data[err_end : err_end + num_error].decode(errors="replace")
-        return Answer(*facts, bytes(data[wire.REPLY.size : out_end]), bytes(data[out_end:err_end]), error)
+        return Answer._make((*facts, bytes(data[wire.REPLY.size : out_end]), bytes(data[out_end:err_end]), error))
 
     def _receive(self, num_bytes: int) -> bytearray:
         """At least so many bytes: one reply is all that the other side ever has to say."""
@@ -183,7 +184,7 @@ class Slot:
             self._timeout_s = timeout_s
 
     def log(self) -> str:
-        """What bwrap or the fork server printed, which both do only when something is wrong."""
+        """Return what bwrap or the fork server printed, which both do only when something is wrong."""
         try:
             return os.read(self._log_fd, _MAX_LOG_BYTES).decode(errors="replace").strip()
         except BlockingIOError:
@@ -205,7 +206,7 @@ class Slot:
         self._clean_up()
 
     def _signal(self) -> None:
-        """Its process 1, of which bwrap then waits for the whole namespace; bwrap itself where that one is not known."""
+        """Kill its process 1, with which the namespace goes before bwrap ends; or bwrap, where it is not known."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self._child_pid or self._process.pid, signal.SIGKILL)
 

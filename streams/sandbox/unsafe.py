@@ -1,7 +1,7 @@
-"""Plain child processes, for programs that one trusts on a machine where nothing can isolate them. Every outcome says so.
+"""Plain child processes, for programs that one trusts where nothing can isolate them. Every outcome says so.
 
-Resource limits, a deadline and a bounded output, and that is all: a program reads what its user reads, talks to the network, and can leave
-processes behind that left its process group. Never chosen by itself, never for root.
+Resource limits, a deadline and a bounded output, and that is all: a program reads what its user reads, talks to the
+network, and can leave processes behind that left its process group. Never chosen by itself, never for root.
 """
 
 import contextlib
@@ -49,12 +49,15 @@ class UnsafeSandbox:
     def __init__(self, *, num_slots: int, allow_unsafe: bool) -> None:
         if not allow_unsafe:
             msg = (
-                "executor.sandbox: 'unsafe-subprocess' isolates nothing, programs run as you; set executor.allow_unsafe = true if you "
-                "trust every program, or use 'bubblewrap'"
+                "executor.sandbox: 'unsafe-subprocess' isolates nothing, programs run as you; set "
+                "executor.allow_unsafe = true if you trust every program, or use 'bubblewrap'"
             )
             raise ConfigError(msg)
         if os.geteuid() == 0:
-            msg = "executor.sandbox: 'unsafe-subprocess' never runs as root; start the executor as another user, or use 'bubblewrap'"
+            msg = (
+                "executor.sandbox: 'unsafe-subprocess' never runs as root; start the executor as another user, or use "
+                "'bubblewrap'"
+            )
             raise ConfigError(msg)
         self.num_slots = num_slots
         self.image_digest = ""

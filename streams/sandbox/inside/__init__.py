@@ -1,4 +1,5 @@
-"""What runs inside a sandbox: the fork server, the job and the session. Standard library only, small, imports nothing outside itself.
+"""What runs inside a sandbox: the fork server, the job and the session.
 
-This folder is bound into the sandbox and run by the root file system's interpreter; the host imports only `wire`.
+Small, standard library only, imports nothing outside itself: this folder is bound into the sandbox and run by the root
+file system's interpreter. All that it imports lies in every job's memory and is copied by every fork.
 """

@@ -1,4 +1,4 @@
-"""A stream's head and tail, counted, in memory that no fork inherits: what one job printed is not in the next job's heap."""
+"""A stream's head and tail, counted, in memory of the caller's choice: what one job printed must not reach the next."""
 
 import os
 
@@ -37,7 +37,7 @@ class Capture:
             self.read()
 
     def kept(self) -> list[memoryview]:
-        """The pieces that were kept, in order."""
+        """Return the pieces that were kept, in order."""
         size = len(self._buffer)
         if self.num_bytes <= size:
             return [self._buffer[: self.num_bytes]]

@@ -1,12 +1,11 @@
-"""The fork server: process 1 of a slot's sandbox. It takes a request, starts it in namespaces of its own, watches it, answers.
+"""The fork server, process 1 of a slot's sandbox: takes a request, runs it in its own namespaces, watches, answers.
 
-It holds CAP_SYS_ADMIN in the slot's own user namespace and never sees a program, an input or an output in its heap. It ends when the
-host closes the connection.
+It holds CAP_SYS_ADMIN in the slot's own user namespace, and never a program, an input or an output in its heap, from
+which the next job is forked. It ends when the host closes the connection.
 """
 
 from __future__ import annotations  # `typing` and what it loads would lie in every job's memory
 
-import _signal
 import gc
 import marshal
 import os
@@ -29,7 +28,7 @@ class ForkServer:
     def __init__(self, control: int) -> None:
         self._control = control
         (size,) = wire.LENGTH.unpack(job.read_exactly(control, wire.LENGTH.size))
-        hello = marshal.loads(job.read_exactly(control, size))
+        hello = marshal.loads(job.read_exactly(control, size))  # noqa: S302  the host's
         self._seccomp = linux.Filter(hello["seccomp"])
         self._oom_score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         self._status = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -72,7 +71,7 @@ class ForkServer:
                 cpu_of_others(),
                 largest_rss_of_others(),
             )  # the kernel forgets what it kills with process 1
-            os.kill(pid, _signal.SIGKILL)
+            os.kill(pid, linux.SIGKILL)
         usage = os.wait4(pid, 0)[2]
         for capture in captures:
             capture.drain(request.output_bytes)
@@ -86,7 +85,7 @@ class ForkServer:
             os.close(fd)
 
     def _clone(self) -> tuple[int, int]:
-        """The child inherits that it is to be killed for memory before all others, this process among them."""
+        """Clone so that the child inherits being killed for memory before all others, this process among them."""
         os.pwrite(self._oom_score, b"1000", 0)
         pid, pidfd = linux.clone_into_new_namespaces()
         if pid:
@@ -94,7 +93,7 @@ class ForkServer:
         return pid, pidfd
 
     def _read_status(self, report: Report) -> bool:
-        """What process 1 told of the job, if it lived to; whether the job read its payload to the end."""
+        """Put down what process 1 told of the job, if it lived to; whether the job read its payload to the end."""
         try:
             told = os.read(self._status[0], 1024)
         except BlockingIOError:
@@ -122,6 +121,8 @@ def main(control: int) -> NoReturn:
     """Serve the host on this descriptor."""
     gc.disable()
     os.environ["PWD"] = job.WORK  # bwrap wrote its own there
+    import resource  # noqa: F401  for `os.wait4`, which would import it after the freeze
+
     linux.disable_huge_pages()
     linux.no_new_privileges()
     server = ForkServer(control)

@@ -1,11 +1,12 @@
 """Process 1 of a job's namespaces, and the job itself.
 
-`run_init` owns the mounts, drops every capability, starts the job and waits for it; with it everything else in the namespace dies.
+`run_init` owns the mounts, drops every capability, starts the job and waits for it; with it dies everything else in the
+namespace.
 """
 
 from __future__ import annotations  # `typing` and what it loads would lie in every job's memory
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # `signal` would bring `enum` along
 import marshal
 import os
 
@@ -22,12 +23,12 @@ TAKEN, FAILED = b"P", b"E"
 """What the status pipe begins with: the payload was read to its end; the job could not be set up, and why."""
 _NUM_INODES = 4096
 _EXIT_NOT_RUN = 70
-"""Of a process that could tell nobody else; only a job that failed between its last setting and its program shows it."""
+"""Of a process that can tell nobody else: one that failed between its last setting and its program."""
 _EVERY_FD = 1 << 20
 
 
 def run_init(request: Request, control: int, status: int, output: tuple[int, int], seccomp: linux.Filter) -> NoReturn:
-    """The whole life of process 1. A failure to set up is told to the fork server as text on `status`."""
+    """Be process 1 for its whole life. A failure to set up is told to the fork server as text on `status`."""
     try:
         enter_box(request)
         job = linux.fork()
@@ -83,14 +84,16 @@ def run_command(line: str) -> NoReturn:
     _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
     _signal.signal(_signal.SIGXFSZ, _signal.SIG_DFL)
     try:
-        os.execv("/bin/sh", ["sh", "-c", line])
+        os.execv("/bin/sh", ["sh", "-c", line])  # noqa: S606  it is the shell
     except (OSError, ValueError) as error:
         os.write(2, b"sh: %s\n" % str(error).encode())
     os._exit(126)
 
 
 def _run_job(request: Request, control: int, status: int, output: tuple[int, int], seccomp: linux.Filter) -> NoReturn:
-    kind, prelude, code, stdin, files = marshal.loads(read_exactly(control, request.payload_bytes))
+    kind, prelude, code, stdin, files = marshal.loads(  # noqa: S302  the host's
+        read_exactly(control, request.payload_bytes)
+    )
     os.write(status, TAKEN)
     for path, content in files.items():
         put_file(path, content)

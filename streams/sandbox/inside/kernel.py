@@ -1,6 +1,7 @@
-"""A session's Python interpreter: takes cells from one descriptor, tells each one's exit status on another, keeps its variables.
+"""A session's interpreter: takes cells from one descriptor, tells exit statuses on another, keeps its variables.
 
-The code that it runs shares this process and may say what it likes on both; the host believes it no more than it believes stdout.
+The code that it runs shares this process and may say what it likes on both; the host believes it no more than it
+believes stdout.
 """
 
 from __future__ import annotations  # `typing` and what it loads would lie in every job's memory
@@ -30,7 +31,7 @@ def run_kernel() -> NoReturn:
     sys.modules["__main__"] = main
     sys.argv[:] = [""]
     sys.path[0] = ""
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  so that a deadline loses no line
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # so that a deadline loses no line
     os.set_inheritable(CELLS_FD, False)
     os.set_inheritable(DONE_FD, False)
     while True:
@@ -50,10 +51,12 @@ def _run_cell(path: str, namespace: dict[str, object]) -> int:
         with open(path, encoding="utf-8", errors="surrogatepass") as file:
             code = file.read()
         tree = ast.parse(code, path)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        if last is not None:
+            del tree.body[-1]
         exec(compile(tree, path, "exec", dont_inherit=True), namespace)  # noqa: S102  it is what this is for
         if last is not None:
-            value = eval(compile(ast.Expression(last.value), path, "eval", dont_inherit=True), namespace)  # noqa: S307
+            value = eval(compile(ast.Expression(last), path, "eval", dont_inherit=True), namespace)  # noqa: S307
             sys.displayhook(value)
         status = 0
     except SystemExit as stop:

@@ -24,6 +24,7 @@ _CHILD_CLEARTID, _CHILD_SETTID = 0x00200000, 0x01000000
 _SIGCHLD = 17
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_GET_TID_ADDRESS, _PR_SET_THP_DISABLE = 1, 4, 38, 40, 41
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
+SIGKILL = 9
 RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_AS = 0, 1, 4, 6, 7, 9
 _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS, _MADV_DONTFORK = 3, 0x22, 10
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 1, 4
@@ -52,7 +53,7 @@ def _checked(result: int, what: str) -> int:
 
 
 def clone_into_new_namespaces() -> tuple[int, int]:
-    """Fork, as process 1 of new pid, mount, ipc and uts namespaces: `(pid, pidfd)` in the parent, `(0, -1)` in the child."""
+    """Fork as process 1 of new namespaces (pid, mount, ipc, uts): `(pid, pidfd)`, in the child `(0, -1)`."""
     pid = _clone(NEW_NAMESPACES | _PIDFD)
     return (pid, _pidfd.value) if pid else (0, -1)
 
@@ -60,8 +61,8 @@ def clone_into_new_namespaces() -> tuple[int, int]:
 def fork() -> int:
     """Fork without what libc and Python do for processes with threads, which costs as much as a tenth of a job.
 
-    Only for a child that lives on in this one thread's state. Where the kernel does not tell where libc keeps the thread's
-    id, an ordinary fork.
+    Only for a child that lives on in this one thread's state. Where the kernel does not tell where libc
+    keeps the thread's id, an ordinary fork.
     """
     return _clone(0) if _tid_address.value else os.fork()
 
@@ -72,49 +73,50 @@ def _clone(flags: int) -> int:
     tid = _tid_address.value or 0
     child_tid, tls = (tid, 0) if _MACHINE == "x86_64" else (0, tid)
     return _checked(
-        _libc.syscall(_CLONE[_MACHINE], flags | keep_tid | _SIGCHLD, None, ctypes.byref(_pidfd), child_tid, tls), "clone"
+        _libc.syscall(_CLONE[_MACHINE], flags | keep_tid | _SIGCHLD, None, ctypes.byref(_pidfd), child_tid, tls),
+        "clone",
     )
 
 
 def mount_tmpfs(path: bytes, size_bytes: int, num_inodes: int) -> None:
-    """A fresh file system in memory; `size=0` would mean no limit."""
+    """Mount a fresh file system in memory; `size=0` would mean no limit."""
     options = b"size=%d,nr_inodes=%d,mode=755" % (max(size_bytes, 4096), num_inodes)
     _checked(_libc.mount(b"tmpfs", path, b"tmpfs", _MS_NOSUID | _MS_NODEV, options), "mount tmpfs")
 
 
 def mount_proc() -> None:
-    """A `/proc` of this process namespace. Read-only, so that nobody lowers their `oom_score_adj`."""
+    """Mount a `/proc` of this process namespace. Read-only, so that nobody lowers their `oom_score_adj`."""
     flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _checked(_libc.mount(b"proc", b"/proc", b"proc", flags, None), "mount proc")
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process once its parent's thread is gone."""
+    """Have this process killed once its parent's thread is gone."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl PDEATHSIG")
 
 
 def set_dumpable(value: bool) -> None:
-    """Whether a process of the same user may look into this one (`/proc/PID/mem`, `environ`, ptrace)."""
+    """Set whether a process of the same user may look into this one (`/proc/PID/mem`, `environ`, ptrace)."""
     _checked(_libc.prctl(_PR_SET_DUMPABLE, int(value), 0, 0, 0), "prctl DUMPABLE")
 
 
 def disable_huge_pages() -> None:
-    """A fork that then writes one byte must not copy two megabytes."""
+    """See to it that a fork that then writes one byte does not copy two megabytes."""
     _checked(_libc.prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0), "prctl THP_DISABLE")
 
 
 def drop_capabilities() -> None:
-    """No capability in any set, for good: the new user is not 0, so no exec brings one back."""
+    """Have no capability in any set, for good: the user is not 0, so no exec brings one back."""
     _checked(_libc.syscall(_CAPSET[_MACHINE], _no_caps_header, _no_caps, None, None, None), "capset")
 
 
 def no_new_privileges() -> None:
-    """What a seccomp filter without CAP_SYS_ADMIN asks for."""
+    """Give up set-user-id programs, which a seccomp filter without CAP_SYS_ADMIN asks for."""
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl NO_NEW_PRIVS")
 
 
 def open_beneath(path: str, flags: int) -> int:
-    """Open below the working directory: no `..` out of it, no absolute link, no link of `/proc`. What it creates has mode 644."""
+    """Open below the working directory: no `..` out of it, no absolute link, no link of `/proc`. Creates 0644."""
     how = (ctypes.c_uint64 * 3)(flags, 0o644 if flags & os.O_CREAT else 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     return _checked(_libc.syscall(_OPENAT2, _AT_FDCWD, path.encode(), how, ctypes.sizeof(how), None), path)
 
@@ -125,7 +127,7 @@ def set_limit(number: int, soft: int, hard: int) -> None:
 
 
 def private_memory(num_bytes: int) -> memoryview:
-    """Zeroed memory, never given back, that a forked child does not have."""
+    """Map zeroed memory, never given back, that a forked child does not have."""
     address = _libc.mmap(None, num_bytes, _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS, -1, 0)
     if address == ctypes.c_void_p(-1).value:
         raise MemoryError

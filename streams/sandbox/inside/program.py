@@ -37,7 +37,7 @@ def run_program(prelude: str, code: str) -> None:
 
 
 def exit_status(stop: SystemExit) -> int:
-    """What Python makes of `sys.exit(x)`."""
+    """Return what Python makes of `sys.exit(x)`."""
     if stop.code is None:
         return 0
     if isinstance(stop.code, int):
@@ -70,17 +70,17 @@ def _fresh_main() -> dict[str, object]:
 
 
 def _write_source(path: str, source: str) -> None:
-    """Where tracebacks and `inspect` find the lines. A source that cannot be encoded fails in `compile`, with the right words."""
+    """Write where tracebacks and `inspect` look. What cannot be encoded fails in `compile`, with the right words."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.write(fd, source.encode(errors="surrogatepass"))
     os.close(fd)
 
 
 def _finish(status: int) -> int:
-    """The order of `Py_FinalizeEx`: threads, exit functions, flush, what the program's names held, flush."""
+    """End in the order of `Py_FinalizeEx`: threads, exit functions, flush, what the program's names held, flush."""
     threading = sys.modules.get("threading")
     if threading is not None:
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()
     atexit._run_exitfuncs()
     flushed = flush()
     sys.modules["__main__"].__dict__.clear()
@@ -89,6 +89,7 @@ def _finish(status: int) -> int:
 
 
 def flush() -> bool:
+    """Flush both streams; whether that worked."""
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:

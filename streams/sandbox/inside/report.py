@@ -27,7 +27,7 @@ class Report:
         self.error = b""
 
     def fail(self, error: bytes) -> None:
-        """The sandbox could not run it."""
+        """Say that the sandbox could not run it."""
         self.reason, self.error = wire.FAILED, error
 
     def send(self, control: int, captures: list[Capture], *, is_last: bool) -> None:

@@ -1,6 +1,7 @@
 """Process 1 of a session: serves turn after turn in the same namespaces, until a deadline passes or the host hangs up.
 
-It runs as the job's user without capabilities, so a path that it follows leads nowhere that the session's own programs could not go.
+It runs as the job's user without capabilities, so a path that it follows leads nowhere that the session's own programs
+could not go.
 """
 
 from __future__ import annotations  # `typing` and what it loads would lie in every job's memory
@@ -24,7 +25,7 @@ _CANNOT_RUN = 126
 
 
 def run_session(opening: wire.Request, control: int, seccomp: linux.Filter) -> NoReturn:
-    """The whole life of process 1."""
+    """Be process 1 for its whole life."""
     try:
         job.enter_box(opening)
         os.write(control, b"ready")
@@ -117,7 +118,7 @@ class _SessionServer:
             elif request.kind == wire.COMMAND:
                 is_lost = not self._run_command(turn, payload.decode(errors="surrogatepass"))
             elif request.kind == wire.PUT:
-                _put(*marshal.loads(payload))
+                _put(*marshal.loads(payload))  # noqa: S302  the host's
             else:
                 turn.captures[0] = _get(payload.decode(), request.output_bytes)
         except (OSError, ValueError) as error:

@@ -28,7 +28,7 @@ class Watch:
         request: wire.Request,
         captures: list[Capture],
         ends: list[int],
-        control: int,
+        control: int | None,
         cpu_used: Callable[[], float],
     ) -> None:
         self._request = request
@@ -72,22 +72,22 @@ class Watch:
 
 
 def _cpu_check_after_s(left_s: float) -> float:
-    """No run can use more than all processors: until then there is nothing to look at."""
+    """Return when to look: until then not even all processors together could have used it up."""
     return max(_MIN_CHECK_S, left_s / len(os.sched_getaffinity(0))) if left_s else _NEVER_S
 
 
 def cpu_of_others() -> float:
-    """Processor seconds of every process that this one sees, itself excepted, with the children that they waited for."""
+    """Return processor seconds of all processes seen here but this, with the children that they waited for."""
     return sum(sum(map(int, fields[11:15])) for fields in _stat_of_others()) / _TICKS_PER_S
 
 
 def largest_rss_of_others() -> int:
-    """Resident bytes of the largest process that this one sees, itself excepted."""
+    """Return resident bytes of the largest process that this one sees but itself."""
     return max((int(fields[21]) for fields in _stat_of_others()), default=0) * _PAGE_BYTES
 
 
 def _stat_of_others() -> Iterator[list[bytes]]:
-    """`/proc/N/stat` of each, from the state on."""
+    """Yield `/proc/N/stat` of each, from the state on."""
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
             try:

@@ -1,7 +1,8 @@
 """The bytes between the host and the fork server: fixed structs, so that neither side parses what the other made up.
 
-A request is a `REQUEST` and then `payload_bytes` of marshal data, which only the job's own process reads: what one job was given
-never enters the memory that the next job is forked from. A reply is a `REPLY`, then the kept stdout, stderr and error text.
+A request is a `REQUEST` and then `payload_bytes` of marshal data, which only the job's own process reads: what one job
+was given never enters the memory that the next job is forked from. A reply is a `REPLY`, then the kept stdout, stderr
+and error text.
 """
 
 from struct import Struct
@@ -9,8 +10,9 @@ from struct import Struct
 LENGTH = Struct("<I")
 REQUEST = Struct("<BIddQQQQQQ")
 REPLY = Struct("<BBiIQQddQIII")
-"""reason, is_last (the connection may be out of step, so the fork server ends), wait_status, num_leftover, stdout_bytes, stderr_bytes,
-wall_s, cpu_s, max_rss_bytes, and the sizes of what follows: kept stdout, kept stderr, error."""
+"""reason, is_last (the connection may be out of step, so the fork server ends), wait_status, num_leftover,
+stdout_bytes, stderr_bytes, wall_s, cpu_s, max_rss_bytes, and the sizes of what follows: kept stdout, kept
+stderr, error."""
 
 JOB, SESSION = 1, 2
 CELL, COMMAND, PUT, GET = 3, 4, 5, 6
@@ -39,7 +41,7 @@ class Request:
         "wall_s",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  in the order of `REQUEST`, from which it is unpacked
         self,
         kind: int,
         payload_bytes: int,
