@@ -64,7 +64,9 @@ def matches(jar: Jar, path: Path) -> bool:
     return path.is_file() and digest(path) == jar.sha256
 
 
-def ensure_jars(jars: Sequence[Jar], folder: Path, fetch: Fetch) -> list[Path]:
+def ensure_jars(
+    jars: Sequence[Jar], folder: Path, fetch: Fetch, *, say: Callable[[str], None] = lambda _: None
+) -> list[Path]:
     """Return the path of every jar in `folder`, verified, fetching what is not there.
 
     Raises BrokerError where a jar cannot be had, or is not what the lock says.
@@ -72,6 +74,7 @@ def ensure_jars(jars: Sequence[Jar], folder: Path, fetch: Fetch) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     missing = [jar for jar in jars if not matches(jar, folder / jar.name)]
     if missing:
+        say(f"fetching Apache Kafka: {len(missing)} of {len(jars)} jars (44 MB in all, once)")
         with tempfile.TemporaryDirectory(dir=folder) as scratch, ThreadPoolExecutor(DOWNLOADS) as pool:
             list(pool.map(lambda jar: bring(jar, folder, Path(scratch), fetch), missing))
     return [folder / jar.name for jar in jars]

@@ -46,9 +46,7 @@ def prepare(home: Path | None = None, *, fetch: jars.Fetch = fetch_jar, say: Say
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "prepare.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "jars").exists():
-            say("fetching Apache Kafka (44 MB, once)")
-        java = find_java(jars.ensure_jars(jars.read_lock(), folder / "jars", fetch))
+        java = find_java(jars.ensure_jars(jars.read_lock(), folder / "jars", fetch, say=say))
         made = folder / f"made-{fingerprint(java)}"
         if not made.exists():
             say("preparing the broker for fast starts (once)")
