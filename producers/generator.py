@@ -61,6 +61,11 @@ class Inputs:
             self._generator.policies.take(event.record)
         self._generator.load_newest()
 
+    def note_lag(self) -> None:
+        """Say how much is on the log that was not taken yet."""
+        for topic, num_events in (self.group.lag() | self.policies.lag()).items():
+            self._telemetry.lag.labels(topic).set(num_events)
+
     def close(self) -> None:
         """Leave the group and let go."""
         self.group.close()
@@ -108,4 +113,5 @@ def loop(runtime: Runtime, generator: Generator, inputs: Inputs) -> None:
                 generator.work(TOKENS_PER_ROUND)
         if time.monotonic() >= next_tick_s:
             generator.tick()
+            inputs.note_lag()
             next_tick_s = time.monotonic() + TICK_S

@@ -34,16 +34,17 @@ class TransformersSampler:
         self._live: Lane | None = None
         self._pinned: OrderedDict[int, Lane] = OrderedDict()
         self._tokenizer: Tokenizer | None = None
+        self._num_open = 0
 
     @property
     def num_open(self) -> int:
         """Return how many requests are being sampled."""
-        return sum(lane.num_rows for lane in self._lanes())
+        return self._num_open
 
     @property
     def num_free(self) -> int:
         """Return how many more may be submitted."""
-        return self.num_slots - self.num_open
+        return self.num_slots - self._num_open
 
     @property
     def version(self) -> int | None:
@@ -92,14 +93,19 @@ class TransformersSampler:
         if self.num_free <= 0:
             raise ConfigError(f"{request.id}: all {self.num_slots} slots are taken; ask num_free first")
         lane.submit(request)
+        self._num_open += 1
 
     def cancel(self, request_id: str) -> bool:
         """Drop an open request. Returns whether there was one."""
-        return any(lane.cancel(request_id) for lane in self._lanes())
+        was_open = any(lane.cancel(request_id) for lane in self._lanes())
+        self._num_open -= was_open
+        return was_open
 
     def step(self) -> list[Finished]:
         """Sample one token for every open request; returns those that it finished."""
-        return [finished for lane in self._lanes() for finished in lane.step()]
+        found = [finished for lane in self._lanes() for finished in lane.step()]
+        self._num_open -= len(found)
+        return found
 
     def _lanes(self) -> list[Lane]:
         live = [] if self._live is None else [self._live]
