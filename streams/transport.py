@@ -92,6 +92,22 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             **aiokafka_options(self.app.log_settings),
         )
 
+    async def seek_all(self) -> None:
+        """Go to the committed offset of every partition; where there is none, to its first record.
+
+        aiokafka's own seek_to_committed stays where it is when that is 0 or nothing.
+        """
+        await self.call_thread(self._seek_all)
+
+    async def _seek_all(self) -> None:
+        consumer = self._ensure_consumer()
+        for tp in consumer.assignment():
+            offset = await consumer.committed(tp)
+            if offset is None:
+                await consumer.seek_to_beginning(tp)
+            else:
+                consumer.seek(tp, offset)
+
     async def lags(self) -> dict[str, int]:
         """Return how many offsets were not fetched yet, by topic on the cluster, as the broker says now."""
         lags: dict[str, int] = await self.call_thread(self._lags)
@@ -183,6 +199,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
 
     def _turn_epoch(self) -> None:
         self.epoch += 1
+        self.stop_flow()
         self._num_queued = 0
         self._has_room.set()
         self._is_recalled.clear()
@@ -201,18 +218,37 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
 
     async def _drain_messages(self, fetcher: Any) -> None:
         """Fetch and hand over, batch by batch, until stopped. Faust's own way is per event."""
+        sought = -1
         while not (self.should_stop or fetcher.should_stop):
             if not self.flow_active:
                 await self.wait(self.can_resume_flow)
                 continue
             await self._is_recalled.wait()
+            if not self.flow_active:
+                continue
             epoch, active = self.epoch, self._get_active_partitions()
+            if sought != epoch:
+                await self._seek_to_committed(epoch)
+                sought = epoch
+                continue
             found = await self._getmany(active, FETCH_S) if active else {}
             records = [record for tp in found for record in found[tp]]
-            if not records:
-                await asyncio.sleep(0)
-            else:
+            if records:
                 await self._hand_over(Batch(epoch, records))
+            else:
+                await asyncio.sleep(0)
+
+    async def _seek_to_committed(self, epoch: int) -> None:
+        """Begin an epoch's reading where its events come again.
+
+        A fetch that a rebalance overtook may bring records of the new assignment and move its position; they belong to
+        no epoch and are dropped, so that their place must be found again.
+        """
+        try:
+            await self._thread.seek_all()
+        except Exception:
+            if epoch == self.epoch:
+                raise
 
     async def _hand_over(self, batch: Batch) -> None:
         """Put the batch on the agent's channel once there is room: waiting here is the backpressure."""
