@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from learner.packing import Pass
 from schemas.errors import CheckpointError
@@ -43,10 +44,20 @@ def describe_kernels() -> str:
     has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     has_mkldnn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return (
-        f"torch {torch.__version__}, {platform.machine()} {torch.backends.cpu.get_cpu_capability()}, "
+        f"torch {torch.__version__}, {processor()} {torch.backends.cpu.get_cpu_capability()}, "
         f"mkl {has_mkl}, mkldnn {has_mkldnn}, "
         f"transformers {importlib.metadata.version('transformers')}, threads {torch.get_num_threads()}"
     )
+
+
+def processor() -> str:
+    """Return the processor's model, as far as the system says: libraries choose kernels by it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
 
 
 def code_version() -> str:
@@ -67,6 +78,7 @@ def load_model(folder: Path) -> nn.Module:
     """Return a Hugging Face folder's causal language model, in float32, without dropout. Raises CheckpointError."""
     if not (folder / CONFIG_FILE).is_file():
         raise CheckpointError(f"{folder}: no {CONFIG_FILE}; wanted a folder of Hugging Face files (policy.base, say)")
+    disable_progress_bar()
     try:
         model: nn.Module = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True

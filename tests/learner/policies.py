@@ -79,7 +79,7 @@ def make_batch(index: int, *, run_id: str = "test", num_rows: int = 3, version: 
 
 def batch_event(batch: Batch) -> Event[Batch]:
     event_id = derive_id(batch.task_id, "batch", 0, batch.scoring_id)
-    return new_event(batch, id=event_id, key=batch.task_id, source="rollog/test", time_s=1.0)
+    return new_event(batch, id=event_id, key=batch.task_id, source="rollog/test")
 
 
 class StopWhenIdle(Flag):

@@ -13,10 +13,10 @@ from consumers.runtime import Runtime
 from learner.loop import run_learner
 from learner.recompute import recompute_step
 from producers.publisher import Publisher
+from rollog.topics import create_topics
 from schemas.config import LogSettings
 from schemas.events import Event
 from schemas.steps import StepTaken
-from tests.end_to_end.fresh_topics import make_topics
 from tests.learner.policies import batch_event, make_batch, make_policy, make_runtime
 
 KILLED = 77
@@ -54,7 +54,7 @@ def test_a_killed_learner_goes_on_from_the_log_and_every_step_comes_out_again(
     broker: str, namespace: str, tmp_path: Path
 ) -> None:
     log = LogSettings(bootstrap=broker, namespace=namespace, partitions=3)
-    make_topics(log)
+    create_topics(log)
     make_policy(tmp_path / "base")
     publisher = Publisher(log, source="rollog/test", blob_dir=tmp_path / "blobs")
     publisher.send_all([batch_event(make_batch(index)) for index in range(6)])
@@ -64,9 +64,11 @@ def test_a_killed_learner_goes_on_from_the_log_and_every_step_comes_out_again(
     publisher.send_all([batch_event(make_batch(index)) for index in range(4, 8)])
 
     for step in (1, 3):
-        child = multiprocessing.get_context("spawn").Process(target=run_until_step, args=(log, tmp_path, step))
+        child = multiprocessing.get_context("spawn").Process(
+            target=run_until_step, args=(log, tmp_path, step), daemon=True
+        )
         child.start()
-        child.join(120)
+        child.join(300)
         assert child.exitcode == KILLED
     run_learner(runtime_on(log, tmp_path))
     publisher.close()

@@ -1,8 +1,8 @@
 """The loop's promises that need no kill: what it takes, what it passes over, what it says, when it stops."""
 
+import threading
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import msgspec
@@ -151,8 +151,6 @@ def test_a_loss_that_is_no_number_stops_the_learner_and_writes_nothing(
 
 
 def test_a_learner_without_batches_is_healthy_and_stops_when_told(base: Path, tmp_path: Path) -> None:
-    import threading
-
     runtime = msgspec.structs.replace(make_runtime(tmp_path, base), stop=threading.Event())
     polled = threading.Event()
 
@@ -163,7 +161,7 @@ def test_a_learner_without_batches_is_healthy_and_stops_when_told(base: Path, tm
 
     reader = partial(NotedReader, tmp_path / "log", num_partitions=1)
     (tmp_path / "log").mkdir()
-    thread = Thread(target=learn, args=(runtime, FilePublisher(tmp_path / "log"), reader))
+    thread = threading.Thread(target=learn, args=(runtime, FilePublisher(tmp_path / "log"), reader))
     thread.start()
     assert polled.wait(30)
     assert runtime.telemetry.health()[0]
