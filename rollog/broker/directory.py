@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollog.broker.properties import HOST, NODE_ID
+from rollog.broker.properties import DATA, HOST, LOG, NODE_ID
 from rollog.broker.waiting import wait_for
 from schemas.errors import BrokerError
 
@@ -49,8 +49,8 @@ class BrokerDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self.data = self.path / "kafka"
-        self.log = self.path / "broker.log"
+        self.data = self.path / DATA
+        self.log = self.path / LOG
         self.out = self.path / "broker.out"
         self.properties = self.path / "server.properties"
         self.record_path = self.path / "broker.json"

@@ -19,8 +19,8 @@ class Java(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     jars: tuple[Path, ...]
 
-    def command(self, main: str, *args: str, log: Path, options: Sequence[str] = ()) -> list[str]:
-        """Return the command line for a main class that logs into `log`.
+    def command(self, main: str, *args: str, options: Sequence[str] = ()) -> list[str]:
+        """Return the command line for a main class, to be run in a data directory.
 
         One compiler tier and the serial collector make it quick to start rather than fast at its peak: a broker of one
         node is never what the loop waits for. What the JVM itself would print on stdout is off, and so are its warnings
@@ -37,8 +37,7 @@ class Java(msgspec.Struct, frozen=True, kw_only=True):
             "--sun-misc-unsafe-memory-access=allow",
             "--enable-native-access=ALL-UNNAMED",
             "-Djava.awt.headless=true",
-            f"-Dlog4j2.configurationFile=file:{log.with_name('log4j2.properties')}",
-            f"-Drollog.log={log}",
+            "-Dlog4j2.configurationFile=log4j2.properties",
             *options,
             "-cp",
             ":".join(map(str, self.jars)),

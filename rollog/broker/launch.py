@@ -14,7 +14,7 @@ from rollog.broker.properties import LOG4J, server_properties
 
 def write_files(directory: BrokerDirectory, record: Record) -> None:
     """Write the configuration, and set the last run's log aside."""
-    text = server_properties(port=record.port, controller_port=record.controller_port, data=directory.data)
+    text = server_properties(port=record.port, controller_port=record.controller_port)
     directory.properties.write_text(text)
     directory.log.with_name("log4j2.properties").write_text(LOG4J)
     if directory.log.exists():
@@ -30,7 +30,7 @@ def launch(
     detached: bool = True,
 ) -> subprocess.Popen[bytes]:
     """Start it with `lock`, no signal of this terminal, and, unless detached, SIGTERM when this process dies."""
-    command = java.command("kafka.Kafka", str(directory.properties), log=directory.log, options=options)
+    command = java.command("kafka.Kafka", directory.properties.name, options=options)
     if not detached:
         command = [sys.executable, "-I", "-S", str(Path(lifeline.__file__)), str(os.getpid()), *command]
     with directory.out.open("wb") as out:

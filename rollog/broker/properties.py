@@ -1,14 +1,17 @@
-"""Kafka's configuration files, as text: one node, KRaft, loopback, no topic but declared ones."""
+"""Kafka's configuration files, as text: one node, KRaft, loopback, no topic but declared ones.
 
-from pathlib import Path
+Paths are relative to the data directory, in which the JVM runs: its own may hold what these formats give a meaning to.
+"""
 
 from schemas.limits import FETCH_BYTES, MAX_RECORD_BYTES
 
 HOST = "127.0.0.1"
 NODE_ID = 1
+DATA = "kafka"
+LOG = "broker.log"
 
 
-def server_properties(*, port: int, controller_port: int, data: Path) -> str:
+def server_properties(*, port: int, controller_port: int) -> str:
     """Return `server.properties`.
 
     Group sessions may be as short as a second. The cleaner's buffer is small since it is allocated whole at start. A
@@ -23,7 +26,7 @@ def server_properties(*, port: int, controller_port: int, data: Path) -> str:
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": data,
+        "log.dirs": DATA,
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": 1,
         "offsets.topic.num.partitions": 1,
@@ -50,14 +53,14 @@ def server_properties(*, port: int, controller_port: int, data: Path) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-LOG4J = """\
+LOG4J = f"""\
 status=error
 appender.file.type=RollingFile
 appender.file.name=file
-appender.file.fileName=${sys:rollog.log}
-appender.file.filePattern=${sys:rollog.log}.%i
+appender.file.fileName={LOG}
+appender.file.filePattern={LOG}.%i
 appender.file.layout.type=PatternLayout
-appender.file.layout.pattern=%d{ISO8601} %-5p %c{1}: %m%n
+appender.file.layout.pattern=%d{{ISO8601}} %-5p %c{{1}}: %m%n
 appender.file.policies.type=Policies
 appender.file.policies.size.type=SizeBasedTriggeringPolicy
 appender.file.policies.size.size=8MB

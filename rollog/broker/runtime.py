@@ -58,7 +58,7 @@ def prepare(home: Path | None = None, *, fetch: jars.Fetch = fetch_jar, say: Say
 
 def fingerprint(java: Java) -> str:
     """Return a name for what archive and template depend on: a JVM (not where it lies), jars, and where they lie."""
-    facts = (java.version, *java.command("", log=Path("log"))[1:], jars.LOCK.read_text())
+    facts = (java.version, *java.command("")[1:], jars.LOCK.read_text())
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
@@ -71,9 +71,7 @@ def make(java: Java, scratch: Path) -> None:
     record = Record(port=port, controller_port=choose_port(taken=port), cluster_id=new_id())
     write_files(trial, record)
     tool = "kafka.tools.StorageTool"
-    command = java.command(
-        tool, "format", "--cluster-id", record.cluster_id, "--config", str(trial.properties), log=trial.log
-    )
+    command = java.command(tool, "format", "--cluster-id", record.cluster_id, "--config", trial.properties.name)
     done = subprocess.run(command, cwd=trial.path, capture_output=True, text=True, timeout=FORMAT_S, check=False)
     if done.returncode:
         raise BrokerError(f"{tool}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

@@ -70,7 +70,7 @@ def fake_runtime(folder: Path, script: str) -> Runtime:
 
 
 def test_a_restart_and_a_kill_keep_the_records_and_the_address(tmp_path: Path, runtime: Runtime) -> None:
-    with stopped_at_the_end(EmbeddedBroker(tmp_path / "data", runtime=runtime)) as broker:
+    with stopped_at_the_end(EmbeddedBroker(tmp_path / "a folder, ä %20 ${x}", runtime=runtime)) as broker:
         first = broker.start()
         write(first, b"before the stop")
         assert broker.stop()

@@ -101,7 +101,7 @@ def test_the_lock_names_one_kafka_version_and_no_host() -> None:
     assert "//" not in LOCK.read_text()
 
 
-def test_the_brokers_size_limits_are_the_one_constant(tmp_path: Path) -> None:
-    text = server_properties(port=1, controller_port=2, data=tmp_path)
+def test_the_brokers_size_limits_are_the_one_constant() -> None:
+    text = server_properties(port=1, controller_port=2)
     assert f"message.max.bytes={MAX_RECORD_BYTES}\n" in text
     assert f"replica.fetch.max.bytes={MAX_RECORD_BYTES}\n" in text
