@@ -152,16 +152,18 @@ class _SessionServer:
         if not turn.watch((child.out, child.err), [done, child.pidfd], self._control):
             return False
         turn.report.max_rss_bytes = _peak_rss_bytes(child.pid)
-        pid, status = os.waitpid(child.pid, os.WNOHANG)
-        if pid:
-            turn.report.wait_status = status
+        told = _read_now(done)
+        if len(told) < wire.LENGTH.size:  # the interpreter is at its end, or a cell closed the descriptor
+            os.kill(child.pid, linux.SIGKILL)
+            _, turn.report.wait_status = os.waitpid(child.pid, 0)
             return False
-        turn.report.wait_status = (wire.LENGTH.unpack(os.read(done, wire.LENGTH.size))[0] & 0xFF) << 8
+        turn.report.wait_status = (wire.LENGTH.unpack(told)[0] & 0xFF) << 8
         return True
 
     def _start_kernel(self) -> tuple[_Child, int, int]:
         cells_r, cells_w = os.pipe2(os.O_CLOEXEC)
         done_r, done_w = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(done_r, False)
         return _Child(self._seccomp, kernel.run_kernel, (cells_r, done_w)), cells_w, done_r
 
     def _run_command(self, turn: _Turn, line: str) -> bool:
@@ -178,6 +180,13 @@ class _SessionServer:
 def _cpu_used() -> float:
     times = os.times()
     return cpu_of_others() + times.children_user + times.children_system
+
+
+def _read_now(fd: int) -> bytes:
+    try:
+        return os.read(fd, wire.LENGTH.size)
+    except BlockingIOError:
+        return b""
 
 
 def _peak_rss_bytes(pid: int) -> int:

@@ -1,0 +1,28 @@
+"""Each probe of `hostile_probes.py`, run in mount, ipc and process namespaces of its own."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.streams.sandbox.isolation import run_isolated
+
+PROBES = Path(__file__).with_name("hostile_probes.py")
+NAMES = [
+    node.name
+    for node in ast.parse(PROBES.read_text()).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+]
+
+
+@pytest.fixture(scope="module")
+def results(home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return run_isolated(PROBES, tmp_path_factory.mktemp("probes"), environment={"PROBE_HOME": str(home)})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_probe(name: str, results: dict[str, str]) -> None:
+    outcome = results[name]
+    if outcome.startswith("skipped"):
+        pytest.skip(outcome)
+    assert not outcome, outcome
