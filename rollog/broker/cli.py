@@ -84,7 +84,7 @@ def show(found: BrokerStatus, *, as_json: bool) -> None:
         print_json(found)
     elif found.running:
         typer.echo(
-            f"running at {found.bootstrap} (pid {found.pid}), {found.data_bytes / 1e6:.1f} MB in {found.directory}"
+            f"running at {found.bootstrap} (pid {found.pid}), {found.disk_bytes / 1e6:.1f} MB in {found.directory}"
         )
     else:
-        typer.echo(f"not running; {found.data_bytes / 1e6:.1f} MB in {found.directory}")
+        typer.echo(f"not running; {found.disk_bytes / 1e6:.1f} MB in {found.directory}")

@@ -11,6 +11,7 @@ import shutil
 import socket
 import uuid
 from base64 import urlsafe_b64encode
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -73,6 +74,14 @@ class BrokerDirectory:
         part.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
         os.replace(part, self.record_path)
         return record
+
+    def disk_bytes(self) -> int:
+        """Return what the data takes on disk; what the broker deletes meanwhile counts as nothing."""
+        blocks = 0
+        for path in self.data.rglob("*"):
+            with suppress(FileNotFoundError):
+                blocks += path.lstat().st_blocks
+        return 512 * blocks
 
     def owned(self) -> bool:
         """Say whether a broker lives here, or somebody is about to start or reset one."""

@@ -39,7 +39,8 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What clients dial; empty where no broker was ever started here."""
     pid: int
     """Of the JVM; 0 where it does not run."""
-    data_bytes: int
+    disk_bytes: int
+    """Taken by its data; index files are preallocated and mostly holes, which do not count."""
 
 
 class EmbeddedBroker:
@@ -138,7 +139,7 @@ class EmbeddedBroker:
             running=running,
             bootstrap=record.bootstrap if record else "",
             pid=record.pid if record and running else 0,
-            data_bytes=sum(path.stat().st_size for path in self.directory.data.rglob("*") if path.is_file()),
+            disk_bytes=self.directory.disk_bytes(),
         )
 
     def logs(self, *, num_lines: int = 100) -> str:
