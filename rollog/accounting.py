@@ -48,6 +48,8 @@ class Accounts:
         """Keep the books of one run; several may share a log."""
         self.run_id = run_id
         self.issued: set[str] = set()
+        self.open: set[str] = set()
+        """Issued and not ended."""
         self.ends: dict[str, dict[str, str]] = {}
         """Task id to the ids of the events that end it, each with how."""
         self.passed_over: dict[str, str] = {}
@@ -93,6 +95,8 @@ class Accounts:
         match event.record:
             case TaskIssued() as task:
                 self.issued.add(task.task_id)
+                if task.task_id not in self.ends:
+                    self.open.add(task.task_id)
             case Batch() as batch:
                 self._end(batch.task_id, event.id, "batched")
             case Decision(stage="assembler") as decision:
@@ -104,6 +108,7 @@ class Accounts:
 
     def _end(self, task_id: str, event_id: str, how: str) -> None:
         self.ends.setdefault(task_id, {})[event_id] = how
+        self.open.discard(task_id)
 
     def _add_dead_letter(self, letter: DeadLetter, event_id: str) -> None:
         self.num_deadletters += 1
@@ -159,7 +164,7 @@ class Accounts:
         tasks = self.tasks
         findings = {
             "tasks do not add up": [] if tasks.add_up else [str(tasks)],
-            "tasks are open": [task for task in sorted(self.issued) if task not in self.ends],
+            "tasks are open": sorted(self.open),
             "tasks ended more than once": self.ended_twice,
             "tasks ended that were never issued": self.ended_unissued,
             "batches were trained on more than once": self.trained_twice,

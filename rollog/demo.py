@@ -105,11 +105,10 @@ async def watch(up: Up, observer: Observer, console: Console, *, deadline_s: flo
             following = observer.run(show, until=observer.is_done)
             await asyncio.wait_for(first_of(following, up.failed()), deadline_s)
         except TimeoutError as error:
-            tasks, rates = observer.accounts.tasks, observer.accounts.solve_rates
+            accounts, step = observer.accounts, observer.last_step.step if observer.last_step else 0
             raise StuckError(
-                f"not done after {deadline_s:.0f} s: step {observer.last_step.step if observer.last_step else 0} of "
-                f"{up.settings.learner.steps}, {tasks.open} tasks open, versions evaluated: {sorted(rates)}; "
-                f"see {up.run_dir / 'logs'}"
+                f"not done after {deadline_s:.0f} s: step {step} of {up.settings.learner.steps}, {len(accounts.open)} "
+                f"tasks open, versions evaluated: {sorted(accounts.solve_rates)}; see {up.run_dir / 'logs'}"
             ) from error
 
 
@@ -125,11 +124,11 @@ def shown(observer: Observer, console: Console) -> Iterator[Callable[[], None]]:
         tasks = progress.add_task("tasks ended", total=None, note="")
 
         def show() -> None:
-            counts, step = observer.accounts.tasks, observer.last_step
+            accounts, step = observer.accounts, observer.last_step
             rewards = sorted(step.by_domain.items()) if step else []
             note = "  ".join(f"{domain} {stats.reward_mean:.2f}" for domain, stats in rewards)
             progress.update(steps, completed=step.step if step else 0, note=note and f"reward: {note}")
-            progress.update(tasks, completed=counts.issued - counts.open, total=counts.issued)
+            progress.update(tasks, completed=len(accounts.issued) - len(accounts.open), total=len(accounts.issued))
 
         yield show
 

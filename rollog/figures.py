@@ -72,21 +72,30 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Processor seconds since their start, descendants that ended and were waited for included."""
 
 
-def usage(pid: int) -> Usage:
-    """Return what a process takes now; nothing where it is gone."""
-    try:
-        root = psutil.Process(pid)
-        family = [root, *root.children(recursive=True)]
-    except psutil.Error:
-        return Usage()
-    rss_bytes, cpu_s = 0, 0.0
+def usage_of_children(*others: int) -> dict[int, Usage]:
+    """Return what this process, each child with all that stems from it, and the others take now, by process id."""
+    own = psutil.Process()
+    found = {own.pid: measure(own, with_ended=False)}
+    top: dict[int, int] = {}
+    family = own.children(recursive=True)
+    family += [
+        psutil.Process(pid) for pid in set(others) - {process.pid for process in family} if psutil.pid_exists(pid)
+    ]
     for process in family:
         try:
-            times = process.cpu_times()
-            rss_bytes += process.memory_info().rss
+            parent, taken = process.ppid(), measure(process)
         except psutil.Error:
             continue
-        cpu_s += (
-            times.user + times.system + getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
-        )
-    return Usage(rss_mb=rss_bytes / MEBIBYTE, cpu_s=cpu_s)
+        child = top[process.pid] = process.pid if parent == own.pid else top.get(parent, process.pid)
+        before = found.get(child, Usage())
+        found[child] = Usage(rss_mb=before.rss_mb + taken.rss_mb, cpu_s=before.cpu_s + taken.cpu_s)
+    return found
+
+
+def measure(process: psutil.Process, *, with_ended: bool = True) -> Usage:
+    """Return what one process takes, and took by those that it has waited for."""
+    with process.oneshot():
+        times = process.cpu_times()
+        ended = ("children_user", "children_system") if with_ended else ()
+        cpu_s = times.user + times.system + sum(getattr(times, name, 0.0) for name in ended)
+        return Usage(rss_mb=process.memory_info().rss / MEBIBYTE, cpu_s=cpu_s)

@@ -46,8 +46,8 @@ class Lines:
 
 def line(observer: Observer) -> str:
     """Return the state in one line."""
-    tasks, step = observer.accounts.tasks, observer.last_step
-    parts = [f"tasks {tasks.issued} issued {tasks.open} open", f"step {step.step if step else 0}"]
+    accounts, step = observer.accounts, observer.last_step
+    parts = [f"tasks {len(accounts.issued)} issued {len(accounts.open)} open", f"step {step.step if step else 0}"]
     if step is not None:
         parts.append(f"staleness {step.stats.staleness_mean:.2f}")
         parts += [f"{domain} reward {stats.reward_mean:.2f}" for domain, stats in sorted(step.by_domain.items())]

@@ -1,20 +1,19 @@
 """Follows a run while it goes: the log for what is true, the services' /metrics for how it goes. Changes nothing."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from consumers.reader import Reader
 from rollog.accounting import Accounts
-from rollog.figures import MEBIBYTE, Figures, Usage, scrape, usage
+from rollog.figures import Figures, Usage, scrape, usage_of_children
 from rollog.up import Up
 from schemas.steps import StepTaken
 
 TOPICS_FOLLOWED = ("tasks", "batches", "decisions", "deadletters", "steps", "evals")
-SCRAPE_S = 2.0
+SCRAPE_S = 3.0
 
 
 class Observer:
@@ -69,13 +68,12 @@ class Observer:
 
     def _measure(self) -> None:
         """Take what every process of the run uses now; a killed one keeps what it was last seen to have used."""
-        processes = {name: process.pid for name, process in self.up.supervisor.processes.items()}
-        if self.up.broker is not None and self.up.broker.pid:
-            processes["broker"] = self.up.broker.pid
-        now = {(name, pid): usage(pid) for name, pid in processes.items()}
-        own = psutil.Process()
-        now["conductor", own.pid] = Usage(rss_mb=own.memory_info().rss / MEBIBYTE, cpu_s=sum(own.cpu_times()[:2]))
-        self._used.update(now)
+        names = {process.pid: name for name, process in self.up.supervisor.processes.items()}
+        names[os.getpid()] = "conductor"
+        if self.up.broker is not None:
+            names[self.up.broker.pid] = "broker"
+        now = usage_of_children(*([self.up.broker.pid] if self.up.broker and self.up.broker.pid else []))
+        self._used.update({(names.get(pid, "other"), pid): used for pid, used in now.items()})
         self.peak_rss_mb = max(self.peak_rss_mb, sum(used.rss_mb for used in now.values()))
 
     @property
@@ -97,4 +95,4 @@ class Observer:
         domains = set(self.up.settings.tasks.domains)
         evaluated = all(domains <= set(self.accounts.solve_rates.get(version, ())) for version in (0, steps))
         reached = self.last_step is not None and self.last_step.step >= steps > 0
-        return reached and evaluated and self.accounts.tasks.open == 0
+        return reached and evaluated and not self.accounts.open

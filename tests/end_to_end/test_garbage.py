@@ -36,7 +36,6 @@ def settings(broker: str, namespace: str) -> Settings:
         "log.partitions=2",
         "run=garbage",
         f"policy.base={POLICY}",
-        'generator.sampler="scripted"',
         "learner.groups_per_step=4",
         "tasks.num_samples=4",
         "evaluation.num_tasks=2",
