@@ -30,7 +30,7 @@ from tests.producers.generator_fakes import execution_id, execution_of, failed, 
 from tests.producers.generator_process import settings_of
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Site:

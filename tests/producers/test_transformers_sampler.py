@@ -282,6 +282,6 @@ def test_noise_is_uniform_in_seed_and_in_place_and_never_one() -> None:
 
 def test_top_p_keeps_the_likeliest_token_and_leaves_rows_with_one_alone() -> None:
     logprobs_BV = torch.log_softmax(torch.tensor([[3.0, 1.0, 0.0], [3.0, 1.0, 0.0]]), -1)
-    kept_BV = keep_top(logprobs_BV, torch.tensor([1e-9, 1.0]))
+    kept_BV = keep_top(logprobs_BV, torch.tensor([0.0, 1.0]))
     assert kept_BV[0].tolist() == [0.0, -torch.inf, -torch.inf]
     assert kept_BV[1].tolist() == logprobs_BV[1].tolist()
