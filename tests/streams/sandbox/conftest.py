@@ -7,11 +7,12 @@ import pytest
 
 from streams.sandbox.bubblewrap import BubblewrapSandbox
 from streams.sandbox.enforcement import Enforcement
+from tests.streams.sandbox.shared_home import sandbox_home
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("sandbox-home")
+    return sandbox_home(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
