@@ -16,7 +16,7 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from consumers.acknowledgements import Ack, Acknowledgements, At
-from consumers.offsets import consumer_options, unreachable
+from consumers.offsets import open_consumer, unreachable
 from consumers.raw import to_event
 from consumers.read_back import read_back
 from consumers.reader import raw_record
@@ -78,7 +78,7 @@ class GroupReader:
         self._failure: Exception | None = None
         self._next_commit_s = 0.0
         self._is_open = True
-        self._consumer = Consumer(self._options(instance))
+        self._consumer = open_consumer(log, **self._options(instance))
         self._consumer.subscribe(
             [on_cluster(log, topic) for topic in topics],
             on_assign=self._assign,
@@ -141,7 +141,6 @@ class GroupReader:
 
     def _options(self, instance: str) -> dict[str, Any]:
         return {
-            **consumer_options(self._log),
             "group.id": self._group,
             "group.instance.id": on_cluster(self._log, instance),
             "partition.assignment.strategy": "range",

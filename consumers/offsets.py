@@ -7,7 +7,7 @@ from typing import Any, Literal
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from schemas.config import LogSettings
-from schemas.connection import client_options, in_catalogue, on_cluster
+from schemas.connection import client_options, in_catalogue, on_cluster, refused
 from schemas.errors import LogError
 from schemas.events import Position
 from schemas.limits import FETCH_BYTES
@@ -35,6 +35,15 @@ def consumer_options(log: LogSettings) -> dict[str, Any]:
         "isolation.level": "read_committed",
         "fetch.message.max.bytes": FETCH_BYTES,
     }
+
+
+def open_consumer(log: LogSettings, **options: Any) -> Consumer:
+    """Return a client that reads the log. Raises ConfigError where the client settings cannot work."""
+    try:
+        return Consumer({**consumer_options(log), **options})
+    except KafkaException as error:
+        # Without its cause, whose text may quote a secret.
+        raise refused(log, error.args[0].name()) from None
 
 
 def partitions_of(consumer: Consumer, log: LogSettings, topics: Sequence[str]) -> list[At]:

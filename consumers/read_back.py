@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from consumers.offsets import EARLIEST, LATEST, TIMEOUT_S, At, consumer_options, offsets_at, unreachable
+from consumers.offsets import EARLIEST, LATEST, TIMEOUT_S, At, offsets_at, open_consumer, unreachable
 from consumers.raw import RawRecord
 from consumers.reader import Reader
 from schemas.config import LogSettings
@@ -36,7 +36,7 @@ def read_back(
 
     `group` is the id on the cluster. Undecodable outputs concern nobody and are left out. Raises LogError.
     """
-    consumer = Consumer({**consumer_options(log), "group.id": group})
+    consumer = open_consumer(log, **{"group.id": group})
     try:
         since_ms = oldest_ms(consumer, log, [(topic, p) for topic in inputs for p in partitions])
         wanted = {(topic, p): max(0, ms - CLOCK_SLACK_MS) for topic in outputs for p, ms in since_ms.items()}

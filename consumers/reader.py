@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from consumers.offsets import (
     LATEST,
     At,
     Start,
-    consumer_options,
     offsets_at,
+    open_consumer,
     out_of_range,
     partitions_of,
     starts,
@@ -60,7 +60,7 @@ class Reader:
         self._is_open = True
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._buffer: deque[Message] = deque()
-        self._consumer = Consumer(consumer_options(log))
+        self._consumer = open_consumer(log)
         self.positions: dict[At, int] = starts(self._consumer, log, topics, start)
         """Next offset by partition, of what was handed out."""
         self._ends = offsets_at(self._consumer, log, dict.fromkeys(self.positions, LATEST)) if bounded else None
@@ -193,7 +193,7 @@ def as_bytes(content: str | bytes | None) -> bytes | None:
 
 def end_offsets(log: LogSettings, topics: Sequence[str]) -> dict[At, int]:
     """Return one past the last committed record of every partition. Raises LogError."""
-    consumer = Consumer(consumer_options(log))
+    consumer = open_consumer(log)
     try:
         return offsets_at(consumer, log, dict.fromkeys(partitions_of(consumer, log, topics), LATEST))
     finally:

@@ -20,7 +20,7 @@ from consumers.reader import RawRecord
 from producers.blobs import DATAREF, BlobStore, encode_claim
 from schemas.codec import TOPIC_OF, encode_headers, encode_value, new_event
 from schemas.config import LogSettings
-from schemas.connection import client_options, in_catalogue, on_cluster
+from schemas.connection import client_options, in_catalogue, on_cluster, refused
 from schemas.deadletters import DeadLetter
 from schemas.errors import LogError, RollogError
 from schemas.events import Event, Position
@@ -46,7 +46,11 @@ class Publisher:
         self._log, self._code_version = log, code_version
         self._blobs = BlobStore(blob_dir)
         self._topics = {record: on_cluster(log, topic) for record, topic in TOPIC_OF.items()}
-        self._producer = Producer(producer_options(log), logger=LOGGER)
+        try:
+            self._producer = Producer(producer_options(log), logger=LOGGER)
+        except KafkaException as error:
+            # Without its cause, whose text may quote a secret.
+            raise refused(log, error.args[0].name()) from None
         self._changed = Condition()
         self._settled: dict[asyncio.AbstractEventLoop, list[Settled]] = defaultdict(list)
         self._failure: LogError | None = None

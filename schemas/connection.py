@@ -16,6 +16,12 @@ def client_options(log: LogSettings) -> Options:
     return {"log_level": 2, **log.client, "bootstrap.servers": log.bootstrap}
 
 
+def refused(log: LogSettings, why: str) -> ConfigError:
+    """Return what to tell where the client library refuses its settings: their names, never what they are set to."""
+    names = ", ".join(sorted(log.client)) or "none are set"
+    return ConfigError(f"log.client: the client library refuses a setting ({why}); look at: {names}")
+
+
 def on_cluster(log: LogSettings, topic: str) -> str:
     """Return the name that the cluster knows a topic of the catalogue by."""
     return log.namespace + topic

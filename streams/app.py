@@ -84,10 +84,11 @@ def run_stage(
         loop.run_until_complete(StageRun(runtime, make_stage, stall_s, drain_s, stop_s).run())
     finally:
         # Not asyncio.run: it would wait for tasks that ignore their cancellation.
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.call_soon(loop.stop)
-        loop.run_forever()
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+        loop.close()
         asyncio.set_event_loop(None)
 
 

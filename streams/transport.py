@@ -131,7 +131,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         self.books = Acknowledgements()
         self.epoch = 0
         """Grows whenever partitions come or go."""
-        self.is_stopping = False
+        self.is_stopping = self._has_left = False
         self._committed: dict[At, int] = {}
         self._num_queued = 0
         self._has_room = asyncio.Event()
@@ -166,10 +166,17 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
         """Commit what the books allow."""
         ready = {at: o for at, o in self.books.committable().items() if o > self._committed.get(at, -1)}
-        if not ready:
+        if not ready or self._has_left:
             return False
-        self._committed |= ready
-        return bool(await self._commit({self._new_topicpartition(*at): offset for at, offset in ready.items()}))
+        did_commit = bool(await self._commit({self._new_topicpartition(*at): o for at, o in ready.items()}))
+        if did_commit:
+            self._committed |= ready
+        return did_commit
+
+    async def on_stop(self) -> None:
+        """Commit for the last time; after this the thread that could is gone."""
+        await super().on_stop()
+        self._has_left = True
 
     def verify_event_path(self, now: float, tp: Any) -> None:
         """Leave it to the stage's own watch, which knows what is in flight."""
