@@ -35,10 +35,11 @@ NOT_INHERITED = ("PYTHONDONTWRITEBYTECODE",)
 class BrokerKeeper:
     """The embedded broker as long as a run needs it: uses one that runs, else starts one, restarts it, and stops it."""
 
-    def __init__(self, home: Path, *, say: Say) -> None:
-        self.broker = EmbeddedBroker(home=home)
+    def __init__(self, broker: EmbeddedBroker, *, say: Say, on_start: Callable[[], None] = lambda: None) -> None:
+        """`on_start` is called after every start."""
+        self.broker = broker
         self.restarts = 0
-        self._say = say
+        self._say, self._on_start = say, on_start
         self._stopping = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="broker")
@@ -63,7 +64,8 @@ class BrokerKeeper:
 
     async def failed(self) -> None:
         """Return never, or raise what keeps the broker from running where it was."""
-        await (self._keeper if self._keeper is not None else asyncio.Event().wait())
+        # Shielded: who waits here may be cancelled, the broker is kept on.
+        await (asyncio.shield(self._keeper) if self._keeper is not None else asyncio.Event().wait())
 
     @property
     def pid(self) -> int:
@@ -72,7 +74,9 @@ class BrokerKeeper:
 
     async def _start(self) -> str:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: self.broker.start(say=self._say))
+        bootstrap = await loop.run_in_executor(self._thread, lambda: self.broker.start(say=self._say))
+        self._on_start()
+        return bootstrap
 
     async def _keep(self, bootstrap: str) -> None:
         loop, backoff, num_failures = asyncio.get_running_loop(), Backoff(), 0
@@ -114,7 +118,7 @@ class Up(msgspec.Struct, kw_only=True):
 async def running(settings: Settings, *, home: Path, say: Say) -> AsyncIterator[Up]:
     """Run everything within the block; leaving it, by whatever way, stops all in order."""
     run_dir = home / "runs" / settings.run
-    keeper = None if settings.log.bootstrap else BrokerKeeper(home, say=say)
+    keeper = None if settings.log.bootstrap else BrokerKeeper(EmbeddedBroker(home=home), say=say)
     saved = save(settings, run_dir)
     try:
         if keeper is not None:
