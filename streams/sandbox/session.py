@@ -85,8 +85,8 @@ class BubblewrapSession:
         if answer.is_last:
             self._drop()
         if answer.error:  # there was no place to write the cell, or no process to be had
-            error = answer.error.encode()
-            answer = answer._replace(stderr=answer.stderr + error, stderr_bytes=answer.stderr_bytes + len(error))
+            said = answer.error.encode()
+            answer = answer._replace(stderr=answer.stderr + said, stderr_bytes=answer.stderr_bytes + len(said))
         outcome = self._labels.outcome_of(answer, limits, num_oom_kills=kills)
         return msgspec.structs.replace(outcome, state_lost=bool(answer.is_last))
 

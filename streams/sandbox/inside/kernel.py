@@ -6,6 +6,7 @@ believes stdout.
 
 from __future__ import annotations  # `typing` and what it loads would lie in every job's memory
 
+import builtins
 import gc
 import os
 import sys
@@ -28,6 +29,7 @@ def run_kernel() -> NoReturn:
     """Until the session's process 1 is gone."""
     gc.enable()
     main = type(sys)("__main__")
+    main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
     sys.argv[:] = [""]
     sys.path[0] = ""

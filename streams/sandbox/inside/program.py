@@ -3,6 +3,7 @@
 from __future__ import annotations  # `typing` and what it loads would lie in every job's memory
 
 import atexit
+import builtins
 import gc
 import os
 import sys
@@ -61,7 +62,7 @@ def _is_ours(traceback: TracebackType) -> bool:
 def _fresh_main() -> dict[str, object]:
     main = type(sys)("__main__")
     main.__file__ = MAIN_PATH
-    main.__dict__["__builtins__"] = __builtins__
+    main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
     sys.argv[:] = [MAIN_PATH]
     sys.path[0] = os.getcwd()

@@ -1,4 +1,4 @@
-"""Runs a pytest file where it can do no harm, or as somebody else, and tells what became of each test.
+"""Runs pytest files where it can do no harm, or as somebody else, and tells what became of each test.
 
 `python isolation.py USER_ID FOLDER -- COMMAND...`, as root, becomes that user in a mount namespace where interpreter,
 repository and folder can be entered even if they lie in root's home.
@@ -17,21 +17,21 @@ _CLONE_NEWNS = 0x00020000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
 
-def run_isolated(file: Path, folder: Path, *, environment: dict[str, str] | None = None) -> dict[str, str]:
-    """Run it in new mount, ipc and pid namespaces; test name to "" or what went wrong."""
+def run_isolated(files: list[Path], folder: Path, *, environment: dict[str, str] | None = None) -> dict[str, str]:
+    """Run them in new mount, ipc and pid namespaces; test name to "" or what went wrong."""
     as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     command = ["unshare", *as_root, "--mount", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    return _run(command, file, folder, environment or {})
+    return _run(command, files, folder, environment or {})
 
 
 def run_as_user(file: Path, folder: Path) -> dict[str, str]:
     """Run it as a user without any privilege; must be called by root."""
     folder.chmod(0o777)
     command = [sys.executable, __file__, str(USER_ID), str(folder), "--"]
-    return _run(command, file, folder, {"HOME": str(folder), "TMPDIR": str(folder)})
+    return _run(command, [file], folder, {"HOME": str(folder), "TMPDIR": str(folder)})
 
 
-def _run(command: list[str], file: Path, folder: Path, environment: dict[str, str]) -> dict[str, str]:
+def _run(command: list[str], files: list[Path], folder: Path, environment: dict[str, str]) -> dict[str, str]:
     report = folder / "report.xml"
     pytest = [
         sys.executable,
@@ -45,7 +45,7 @@ def _run(command: list[str], file: Path, folder: Path, environment: dict[str, st
         f"--junitxml={report}",
     ]
     finished = subprocess.run(
-        [*command, *pytest, f"--basetemp={folder}/inner", str(file)],
+        [*command, *pytest, f"--basetemp={folder}/inner", *map(str, files)],
         cwd=ROOT,
         env=os.environ | environment,
         capture_output=True,

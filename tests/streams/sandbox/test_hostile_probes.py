@@ -1,4 +1,4 @@
-"""Each probe of `hostile_probes.py`, run in mount, ipc and process namespaces of its own."""
+"""Each probe of `probes_of_*.py`, run in mount, ipc and process namespaces of their own."""
 
 import ast
 from pathlib import Path
@@ -7,10 +7,11 @@ import pytest
 
 from tests.streams.sandbox.isolation import run_isolated
 
-PROBES = Path(__file__).with_name("hostile_probes.py")
+PROBES = sorted(Path(__file__).parent.glob("probes_of_*.py"))
 NAMES = [
     node.name
-    for node in ast.parse(PROBES.read_text()).body
+    for file in PROBES
+    for node in ast.parse(file.read_text()).body
     if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
 ]
 

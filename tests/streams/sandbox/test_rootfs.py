@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import SandboxError
 from schemas.executions import Action
-from streams.sandbox import rootfs, rootfs_contents
+from streams.sandbox import rootfs_contents
 from streams.sandbox.bubblewrap import BubblewrapSandbox
 from streams.sandbox.rootfs import open_rootfs, tree_digest
 
@@ -81,4 +81,3 @@ def test_a_host_without_a_shell_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(rootfs_contents.shutil, "which", lambda *_, **__: None)
     with pytest.raises(SandboxError, match="no `sh`"):
         rootfs_contents.lay_out(tmp_path)
-    assert rootfs.open_rootfs is open_rootfs
