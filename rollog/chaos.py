@@ -30,8 +30,8 @@ from schemas.config import LogSettings
 from schemas.errors import StuckError
 
 NUM_KILLS = 10
-STEPS = 240
-DEADLINE_S = 800.0
+STEPS = 110
+DEADLINE_S = 840.0
 RECOVERY_BAR_S = 10.0
 FULL_RATE = 0.8
 """Share of the rate before a kill that counts as full: rates vary from step to step."""
