@@ -84,7 +84,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             max_poll_records=RECORDS_PER_BATCH,
             max_poll_interval_ms=int(conf.broker_max_poll_interval * 1000),
             max_partition_fetch_bytes=FETCH_PARTITION_BYTES,
-            fetch_max_wait_ms=100,
+            fetch_max_wait_ms=500,
             request_timeout_ms=int(conf.broker_request_timeout * 1000),
             session_timeout_ms=int(conf.broker_session_timeout * 1000),
             rebalance_timeout_ms=int(conf.broker_rebalance_timeout * 1000),
