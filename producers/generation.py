@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from consumers.open_tasks import Ack, OpenTask, OpenTasks
+from consumers.orphans import Orphanage
+from consumers.raw import RawRecord
 from consumers.telemetry import Telemetry
 from producers import turns
-from producers.orphans import Orphanage
 from producers.policies import Policies
 from producers.publisher import Publisher
 from producers.samplers.interface import Finished, Ids, Request, Sampler
 from schemas import ids
 from schemas.config import Settings
-from schemas.errors import CheckpointError, RollogError
+from schemas.errors import CheckpointError, DecodeError, RollogError
 from schemas.events import Event
 from schemas.executions import ExecutionFinished
 from schemas.rollouts import EndReason
@@ -83,7 +84,9 @@ class Generator:
         """Filled by the publisher's thread."""
         self._num_writing = 0
         self._publisher, self._clock = publisher, clock
-        self._orphanage = Orphanage(self.tasks, publisher)
+        self._orphanage = Orphanage(self.tasks, self._put_aside)
+        self._put: deque[tuple[Callable[[], None], RollogError | None]] = deque()
+        """Dead letters that were written; filled by the publisher's thread."""
         self._texts: dict[str, Ids] = {}
 
     @property
@@ -143,6 +146,11 @@ class Generator:
 
     def note_written(self) -> None:
         """Count what the log has confirmed. Raises what kept the log from having it."""
+        while self._put:
+            then, error = self._put.popleft()
+            if error is not None:
+                raise error
+            then()
         while self._written:
             event, job, error = self._written.popleft()
             if error is not None:
@@ -158,6 +166,7 @@ class Generator:
 
     def tick(self) -> None:
         """End what is past its deadline and put orphans aside; about once a second."""
+        self.note_written()
         now_s = self._clock()
         for task in self.tasks.overdue(now_s):
             record = task.group.task
@@ -169,6 +178,10 @@ class Generator:
                 self._advance(task, sample)
         self._orphanage.tick(now_s)
         self.telemetry.pending(len(self.jobs))
+
+    def _put_aside(self, raw: RawRecord, why: DecodeError, then: Callable[[], None]) -> None:
+        letter = self._publisher.dead_letter(raw, stage="generator", error=why)
+        self._publisher.publish(letter, lambda error: self._put.append((then, error)))
 
     def _advance(self, task: OpenTask, sample: int) -> None:
         """Give a rollout what it needs next, unless that is under way."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from consumers.open_tasks import OpenTask, OpenTasks
+from consumers.orphans import Orphanage
 from consumers.runtime import Runtime
 from consumers.telemetry import Telemetry
 from schemas.batches import Batch
@@ -22,7 +23,6 @@ from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id
 from streams.assembly import assemble
-from streams.orphans import Orphanage
 from streams.outbox import Outbox, Writer
 from streams.scoring import LIVE
 
@@ -60,7 +60,7 @@ class GroupStage:
         self._settings, self._telemetry, self._context_tokens = settings, telemetry, context_tokens
         self._outbox = Outbox(writer, telemetry)
         self._tasks = OpenTasks(is_finished=has_ended, grace_s=settings.grace_s)
-        self._orphanage = Orphanage(self._tasks, self._outbox, stage=self.name)
+        self._orphanage = Orphanage(self._tasks, partial(self._outbox.put_aside, self.name))
         self._ending: set[str] = set()
         """Tasks whose end is on its way."""
         self._is_stopping = False

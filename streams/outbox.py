@@ -13,7 +13,7 @@ from consumers.reader import RawRecord
 from consumers.telemetry import Telemetry
 from schemas.codec import TOPIC_OF
 from schemas.deadletters import DeadLetter
-from schemas.errors import RollogError
+from schemas.errors import DecodeError, RollogError
 from schemas.events import Event
 from streams.handoff import Handoff
 
@@ -62,6 +62,10 @@ class Outbox:
         self.num_sending += 1
         self._is_empty.clear()
         self.writer.publish(event, lambda error: handoff.post(partial(self._delivered, event, error, then)))
+
+    def put_aside(self, stage: str, raw: RawRecord, why: DecodeError, then: Callable[[], None]) -> None:
+        """Publish a record as a dead letter; `then` runs on the loop once it is durable."""
+        self.send(self.writer.dead_letter(raw, stage=stage, error=why), then)
 
     def fail(self, error: BaseException) -> None:
         """Remember what went wrong away from the loop's own calls, for `check` to raise."""

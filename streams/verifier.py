@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any, Protocol
 
 from consumers.open_tasks import OpenTask, OpenTasks
+from consumers.orphans import Orphanage
 from consumers.runtime import Runtime
 from consumers.telemetry import Telemetry
 from schemas.config import VerifierSettings
 from schemas.events import Event
 from schemas.tasks import TaskIssued
 from schemas.trajectory import sample_of
-from streams.orphans import Orphanage
 from streams.outbox import Outbox, Writer
 from streams.scoring import Finding, Job, is_scored, job_of, live_reward, reward_id, reward_of, without_worth
 from streams.scoring_pool import ScoringPool
@@ -61,7 +61,7 @@ class RewardStage:
         self._telemetry = telemetry
         self._outbox = Outbox(writer, telemetry)
         self._tasks = OpenTasks(is_finished=is_finished, grace_s=settings.grace_s)
-        self._orphanage = Orphanage(self._tasks, self._outbox, stage=self.name)
+        self._orphanage = Orphanage(self._tasks, partial(self._outbox.put_aside, self.name))
         self._scorer = scorer or ScoringPool(
             num_processes=settings.num_processes,
             timeout_s=settings.timeout_s,

@@ -14,7 +14,13 @@ DOORS = (
     "consumers.telemetry",
 )
 """The log's two doors and what goes through them: what every part may import besides schemas and itself."""
-SERVICE = ("consumers.runtime", "consumers.open_tasks", "consumers.read_back", "consumers.acknowledgements")
+SERVICE = (
+    "consumers.runtime",
+    "consumers.open_tasks",
+    "consumers.orphans",
+    "consumers.read_back",
+    "consumers.acknowledgements",
+)
 """What every service of the loop stands on."""
 MAY_IMPORT = {
     "schemas": ("schemas",),

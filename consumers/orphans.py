@@ -1,13 +1,16 @@
 """Events of tasks that nobody issued: to `deadletters`, whole, and then acknowledged."""
 
+from collections.abc import Callable
 from typing import Any
 
 from consumers.open_tasks import OpenTask, OpenTasks
-from consumers.reader import RawRecord
+from consumers.raw import RawRecord
 from schemas.codec import encode_headers, encode_value
 from schemas.errors import DecodeError
 from schemas.events import Event
-from streams.outbox import Outbox
+
+PutAside = Callable[[RawRecord, DecodeError, Callable[[], None]], None]
+"""Writes a dead letter without waiting; the last argument is called, where the stage runs, once it is durable."""
 
 
 def raw_of(event: Event[Any]) -> RawRecord:
@@ -23,12 +26,17 @@ def raw_of(event: Event[Any]) -> RawRecord:
 
 
 class Orphanage:
-    """Puts aside what waited for its task in vain. One event loop owns it."""
+    """Puts aside what waited for its task in vain. One event loop or thread owns it."""
 
-    def __init__(self, tasks: OpenTasks, outbox: Outbox, *, stage: str) -> None:
-        self._tasks, self._outbox, self._stage = tasks, outbox, stage
+    def __init__(self, tasks: OpenTasks, put_aside: PutAside) -> None:
+        self._tasks, self._put_aside = tasks, put_aside
         self._num_left: dict[str, int] = {}
         """Dead letters on their way, by task."""
+
+    @property
+    def num_writing(self) -> int:
+        """Return how many dead letters are on their way."""
+        return sum(self._num_left.values())
 
     def tick(self, now_s: float) -> None:
         """Send what has become an orphan."""
@@ -40,8 +48,7 @@ class Orphanage:
 
     def _send(self, event: Event[Any], task: OpenTask) -> None:
         why = DecodeError(f"{event.position}: belongs to task {event.key!r}, which nobody issued")
-        letter = self._outbox.writer.dead_letter(raw_of(event), stage=self._stage, error=why)
-        self._outbox.send(letter, lambda: self._sent(task))
+        self._put_aside(raw_of(event), why, lambda: self._sent(task))
 
     def _sent(self, task: OpenTask) -> None:
         self._num_left[task.task_id] -= 1
