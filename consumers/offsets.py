@@ -10,7 +10,7 @@ from schemas.config import LogSettings
 from schemas.connection import client_options, in_catalogue, on_cluster, refused
 from schemas.errors import LogError
 from schemas.events import Position
-from schemas.limits import FETCH_BYTES
+from schemas.limits import FETCH_BYTES, GATHER_BYTES, GATHER_MS
 
 TIMEOUT_S = 15.0
 EARLIEST, LATEST = -2, -1
@@ -24,7 +24,8 @@ Start = Literal["beginning", "end"] | float | Mapping[At, int]
 def consumer_options(log: LogSettings) -> dict[str, Any]:
     """Return how every consumer of the log reads: committed records only, from where it is told, nothing by itself."""
     return {
-        "fetch.wait.max.ms": 100,
+        "fetch.wait.max.ms": GATHER_MS,
+        "fetch.min.bytes": GATHER_BYTES,
         "queued.max.messages.kbytes": 64 << 10,
         **client_options(log),
         "group.id": on_cluster(log, "reader"),

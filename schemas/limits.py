@@ -8,3 +8,9 @@ INLINE_BYTES = 1 << 20
 
 FETCH_BYTES = MAX_RECORD_BYTES
 """What a consumer must be able to take from one partition at once."""
+
+GATHER_BYTES = 64 << 10
+"""What a broker gathers for a waiting consumer before it answers."""
+
+GATHER_MS = 60
+"""The longest that it gathers: a fetch costs a stage as much as several events, so they are taken together."""

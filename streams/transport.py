@@ -25,6 +25,7 @@ from mode.threads import WorkerThread
 from consumers.acknowledgements import Ack, Acknowledgements, At
 from schemas.config import LogSettings
 from schemas.errors import ConfigError
+from schemas.limits import GATHER_BYTES, GATHER_MS
 
 FETCH_PARTITION_BYTES = 1 << 20
 """Asked of a partition at once; the broker sends a larger batch all the same."""
@@ -84,7 +85,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             max_poll_records=RECORDS_PER_BATCH,
             max_poll_interval_ms=int(conf.broker_max_poll_interval * 1000),
             max_partition_fetch_bytes=FETCH_PARTITION_BYTES,
-            fetch_max_wait_ms=500,
+            fetch_min_bytes=GATHER_BYTES,
+            fetch_max_wait_ms=GATHER_MS,
             request_timeout_ms=int(conf.broker_request_timeout * 1000),
             session_timeout_ms=int(conf.broker_session_timeout * 1000),
             rebalance_timeout_ms=int(conf.broker_rebalance_timeout * 1000),
