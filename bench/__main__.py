@@ -1,8 +1,10 @@
-"""Every benchmark, one line of JSON per figure; exit status 1 where one falls short of its bar.
+"""`python -m bench`: every benchmark, one line of JSON per figure; exit status 1 where one falls short of its bar.
 
-Each runs in a process of its own, one after the other, so that none is measured beside another's threads or memory.
+Each runs in a process of its own, one after the other, so that none is measured beside another's threads or memory;
+`python -m bench NAME` is such a process.
 """
 
+import importlib
 import json
 import subprocess
 import sys
@@ -11,18 +13,21 @@ from pathlib import Path
 BENCHMARKS = ("log_bytes", "event_path", "sandbox", "learner_step")
 
 
-def run(name: str) -> bool:
-    """Run one, pass its lines on, and return whether all hold."""
-    command = [sys.executable, "-m", f"bench.{name}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=Path(__file__).parent.parent)
-    figures = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+def run_here(name: str) -> bool:
+    """Measure in this process, print the figures, and return whether all hold."""
+    figures = importlib.import_module(f"bench.{name}").measure()
     for figure in figures:
         print(json.dumps(figure), flush=True)
-    if not figures:
-        print(f"bench.{name} measured nothing; exit status {done.returncode}", file=sys.stderr)
-    return bool(figures) and all(figure["holds"] for figure in figures)
+    return all(figure["holds"] for figure in figures)
+
+
+def run_all() -> bool:
+    """Run one after the other and return whether all hold; one that fails to measure does not."""
+    top = Path(__file__).parent.parent
+    codes = [subprocess.run([sys.executable, "-m", "bench", name], check=False, cwd=top) for name in BENCHMARKS]
+    return all(done.returncode == 0 for done in codes)
 
 
 if __name__ == "__main__":
-    results = [run(name) for name in BENCHMARKS]
-    sys.exit(0 if all(results) else 1)
+    holds = run_here(sys.argv[1]) if len(sys.argv) > 1 else run_all()
+    sys.exit(0 if holds else 1)
