@@ -8,12 +8,14 @@ the highest).
 import contextlib
 import os
 import re
+import select
 import signal
 from pathlib import Path
 
 import msgspec
 
 _SLACK_BYTES = 4 << 20
+_EXIT_S = 5.0
 _PREFIX = "rollog-"
 
 
@@ -83,19 +85,33 @@ def _is_writable(parent: CgroupParent) -> bool:
     return os.access(parent.memory / "cgroup.procs", os.W_OK)  # moving into a group asks for the common ancestor's
 
 
-def remove_groups(parent: CgroupParent, pool: str) -> None:
-    """Kill what a pool that is gone left, and remove its groups."""
-    for root in dict.fromkeys((parent.memory, parent.pids)):
-        for folder in root.glob(f"{_PREFIX}{pool}-*"):
-            _remove(folder)
+def remove_groups(parent: CgroupParent, pool: str) -> bool:
+    """Kill what a pool that is gone left, and remove its groups; whether none remains."""
+    folders = [path for root in dict.fromkeys((parent.memory, parent.pids)) for path in root.glob(f"{_PREFIX}{pool}-*")]
+    for folder in folders:
+        _remove(folder)
+    return not any(folder.exists() for folder in folders)
 
 
 def _remove(folder: Path) -> None:
-    """Try to remove it: while its last process is just going away a group is busy, and stays for the next sweep."""
+    """Try to: a group that cannot be emptied stays for the next sweep."""
     with contextlib.suppress(OSError):
         for pid in map(int, (folder / "cgroup.procs").read_text().split()):
-            os.kill(pid, signal.SIGKILL)
+            _kill(pid)
         folder.rmdir()
+
+
+def _kill(pid: int) -> None:
+    """Kill it and wait until it is gone: a group with a process on its way out is busy."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        select.select([pidfd], [], [], _EXIT_S)
+    finally:
+        os.close(pidfd)
 
 
 class SlotCgroup:

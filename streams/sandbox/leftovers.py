@@ -35,10 +35,9 @@ def sweep(home: Path, parent: CgroupParent | None) -> int:
         try:
             with path.open("r+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if parent is not None:
-                    remove_groups(parent, path.name)
-                path.unlink(missing_ok=True)
-                num_swept += 1
+                if parent is None or remove_groups(parent, path.name):
+                    path.unlink(missing_ok=True)
+                    num_swept += 1
         except (BlockingIOError, FileNotFoundError):
             continue
     return num_swept

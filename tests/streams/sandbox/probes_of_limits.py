@@ -4,6 +4,7 @@ Not to be run otherwise: what a broken sandbox lets through would hit the machin
 """
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,8 @@ def test_many_small_processes_do_not_take_the_fork_server_with_them(sandbox: Bub
     if "rollog" not in cgroup_of(sandbox):
         pytest.skip("nothing kills for memory without cgroups")
     server = fork_server(sandbox)
+    assert run(sandbox, "print(open('/proc/self/oom_score_adj').read())").stdout == b"1000\n\n"
+    assert int(Path("/proc", str(server), "oom_score_adj").read_text()) < 1000
     code = """
 import os
 while True:
