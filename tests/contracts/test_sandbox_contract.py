@@ -13,6 +13,7 @@ from streams.sandbox import FakeSandbox, Sandbox, open_sandbox
 from streams.sandbox.bubblewrap import BubblewrapSandbox
 from streams.sandbox.enforcement import Enforcement
 from streams.sandbox.unsafe import UnsafeSandbox
+from tests.streams.sandbox.shared_home import sandbox_home
 
 BACKENDS = ["bubblewrap", "bubblewrap-without-cgroups", "unsafe-subprocess", "fake"]
 HELLO = Action(code='print("hello")')
@@ -32,7 +33,7 @@ def open_backend(backend: str, home: Path) -> Sandbox:
 
 @pytest.fixture(scope="module")
 def contract_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("contract-home")
+    return sandbox_home(tmp_path_factory)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -101,8 +102,8 @@ def test_both_streams_and_the_exit_code_are_the_programs(real_sandbox: Sandbox) 
 
 def test_a_program_gets_prelude_input_and_files(real_sandbox: Sandbox) -> None:
     action = Action(
-        prelude="import sys\ndef double(x): return 2 * x",
-        code="print(double(int(sys.stdin.read())), open('in/a.bin', 'rb').read(), sorted(__import__('os').listdir('.')))",
+        prelude="import os, sys\ndef double(x): return 2 * x",
+        code="print(double(int(sys.stdin.read())), open('in/a.bin', 'rb').read(), sorted(os.listdir('.')))",
         stdin=b"21",
         files={"in/a.bin": b"\x00\xff", "b": b""},
     )
@@ -146,8 +147,6 @@ def test_long_output_keeps_head_and_tail(real_sandbox: Sandbox) -> None:
     assert outcome.status == "ok"
     kept = [*range(20), *range(9990, 10_000)]
     assert outcome.stdout == b"".join(b"%d\n" % i for i in kept)
-        b"%d\n" % i for i in range(9990, 10_000)
-    )
     assert outcome.stdout_bytes == sum(len(str(i)) + 1 for i in range(10_000))
     assert outcome.stdout_truncated
 
