@@ -53,7 +53,7 @@ class BubblewrapSandbox:
         try:
             self._pool = Pool(self._start, num_slots, jobs_per_slot=jobs_per_slot)
         except SlotFailedError as error:
-            self._name.release()
+            self._name.release(self._enforcement.cgroups)
             raise SandboxError(preflight.explain(str(error))) from error
         self._try_out()
 
@@ -129,9 +129,9 @@ class BubblewrapSandbox:
         )
 
     def close(self) -> None:
-        """End all slots. Sessions are closed by who opened them."""
+        """End all slots, and the sessions with them."""
         self._pool.close()
-        self._name.release()
+        self._name.release(self._enforcement.cgroups)
 
     def __enter__(self) -> Self:
         return self

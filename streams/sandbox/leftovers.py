@@ -22,9 +22,10 @@ class PoolName:
         self._lock: IO[str] = self._path.open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def release(self) -> None:
-        """Give the name up; the groups are gone."""
-        self._path.unlink(missing_ok=True)
+    def release(self, parent: CgroupParent | None) -> None:
+        """Remove what groups there still are, and give the name up; or leave both to the next sweep."""
+        if parent is None or remove_groups(parent, self.text):
+            self._path.unlink(missing_ok=True)
         self._lock.close()
 
 
