@@ -29,6 +29,13 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     client: dict[str, str] = {}
     """Passed to the client libraries as they are: SASL, TLS. Never printed."""
 
+    def __repr__(self) -> str:
+        """Return all but the client settings' values, which may be secrets: a traceback may show this."""
+        return (
+            f"LogSettings(bootstrap={self.bootstrap!r}, namespace={self.namespace!r}, partitions={self.partitions}, "
+            f"replication={self.replication}, client=<{', '.join(sorted(self.client))}>)"
+        )
+
 
 class TaskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is issued."""

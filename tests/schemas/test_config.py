@@ -63,6 +63,8 @@ def test_resolved_settings_are_whole_and_hold_no_secret() -> None:
     settings = load_settings(flags=['log.client={"sasl.password" = "hush"}'])
     text = resolved(settings)
     assert "hush" not in text
+    assert "hush" not in repr(settings)
+    assert "sasl.password" in repr(settings)
     assert set(json.loads(text)) == set(Settings.__struct_fields__)
 
 
