@@ -18,14 +18,12 @@ STAYS = f"{NOTE}; import signal; signal.sigwait([signal.SIGUSR1])"
 """Ends by SIGTERM's default action, and says nothing."""
 SAYS_GOODBYE = f"""{NOTE}
 import signal
-def leave(*_):
-    open(sys.argv[1], 'w').write(f'end {{sys.argv[2]}}\\n')
-    sys.exit(0)
-signal.signal(signal.SIGTERM, leave)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 open(sys.argv[1], 'w').write(f'ready {{sys.argv[2]}}\\n')
-while True:
-    signal.pause()
+signal.sigwait([signal.SIGTERM])
+open(sys.argv[1], 'w').write(f'end {{sys.argv[2]}}\\n')
 """
+"""Waits for the signal rather than handling it: a handler may run while the pipe is closed, where its exit is lost."""
 DEAF = f"""{NOTE}
 import signal, subprocess
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
