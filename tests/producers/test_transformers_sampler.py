@@ -71,6 +71,16 @@ def plain_logprobs(weights: Weights, request: Request, finished: Finished) -> np
     return logprobs.gather(-1, sequence[0, prompt:, None])[:, 0].numpy()
 
 
+def assert_plain_logprobs(sampler: TransformersSampler, weights: Weights, requests: list[Request]) -> None:
+    """Draw all together, and compare every log-probability with a plain forward pass."""
+    for request in requests:
+        sampler.submit(request)
+    found = drain(sampler)
+    for request in requests:
+        f = found[request.id]
+        np.testing.assert_allclose(f.logprobs, plain_logprobs(weights, request, f), atol=2e-5)
+
+
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -86,23 +96,13 @@ def test_logprobs_are_those_of_a_plain_forward_pass(
     sampler: TransformersSampler, versions: list[Weights], sampling: dict[str, float]
 ) -> None:
     requests = [request_of(sampler, str(i), p, seed=i, **sampling) for i, p in enumerate(PROMPTS * 2)]
-    for request in requests:
-        sampler.submit(request)
-    found = drain(sampler)
-    for request in requests:
-        f = found[request.id]
-        np.testing.assert_allclose(f.logprobs, plain_logprobs(versions[0], request, f), atol=2e-5)
+    assert_plain_logprobs(sampler, versions[0], requests)
 
 
 def test_rows_with_different_parameters_share_a_batch(sampler: TransformersSampler, versions: list[Weights]) -> None:
     kinds = [{}, {"temperature": 0.0}, {"temperature": 0.5, "top_p": 0.6}, {"top_p": 0.9}]
     requests = [request_of(sampler, str(i), PROMPTS[1], seed=i, **kind) for i, kind in enumerate(kinds)]
-    for request in requests:
-        sampler.submit(request)
-    found = drain(sampler)
-    for request in requests:
-        f = found[request.id]
-        np.testing.assert_allclose(f.logprobs, plain_logprobs(versions[0], request, f), atol=2e-5)
+    assert_plain_logprobs(sampler, versions[0], requests)
 
 
 def test_after_a_swap_each_token_has_the_logprob_of_the_version_that_it_names(
@@ -182,12 +182,7 @@ def test_filling_in_several_passes_changes_nothing(
 ) -> None:
     monkeypatch.setattr(lane_module, "FILL_TOKENS", 20)
     requests = [request_of(sampler, str(i), p, seed=i) for i, p in enumerate(PROMPTS * 2)]
-    for request in requests:
-        sampler.submit(request)
-    found = drain(sampler)
-    for request in requests:
-        f = found[request.id]
-        np.testing.assert_allclose(f.logprobs, plain_logprobs(versions[0], request, f), atol=2e-5)
+    assert_plain_logprobs(sampler, versions[0], requests)
 
 
 def test_a_second_turn_goes_on_from_the_exact_tokens_of_the_first(
