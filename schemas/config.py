@@ -173,8 +173,11 @@ def merge(base: Tree, over: Tree) -> Tree:
     return merged
 
 
-def parse_flag(flag: str) -> Tree:
-    """Return `learner.steps=80` as a tree; the value is TOML, or text where it is no TOML. Raises ConfigError."""
+def lay_flag(tree: Tree, flag: str) -> Tree:
+    """Return `tree` with `learner.steps=80` laid on it; the value is TOML, or text where it is no TOML.
+
+    What stands beside the field stays. Raises ConfigError.
+    """
     path, equals, text = flag.partition("=")
     if not equals or not path:
         raise ConfigError(f"--set {flag!r}: wanted FIELD=VALUE, learner.steps=80, say")
@@ -182,9 +185,16 @@ def parse_flag(flag: str) -> Tree:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
-    for name in reversed(path.split(".")):
-        value = {name: value}
-    return dict(value)
+    return lay_value(tree, path.split("."), value)
+
+
+def lay_value(tree: Tree, path: Sequence[str], value: Any) -> Tree:
+    """Return `tree` with one value laid on it at `path`."""
+    name, *rest = path
+    if not rest:
+        return merge(tree, {name: value})
+    within = tree.get(name)
+    return {**tree, name: lay_value(within if isinstance(within, dict) else {}, rest, value)}
 
 
 def load_settings(files: Iterable[Path] = (), flags: Sequence[str] = ()) -> Settings:
@@ -200,7 +210,7 @@ def load_settings(files: Iterable[Path] = (), flags: Sequence[str] = ()) -> Sett
         except (OSError, ValueError) as error:
             raise ConfigError(f"{file}: {error}") from error
     for flag in flags:
-        tree = merge(tree, parse_flag(flag))
+        tree = lay_flag(tree, flag)
     try:
         settings = msgspec.convert(tree, Settings)
     except msgspec.ValidationError as error:

@@ -26,6 +26,12 @@ def test_a_table_of_domains_replaces_the_default_one() -> None:
     assert load_settings(flags=["tasks.domains={verbs = 2}"]).tasks.domains == {"verbs": 2}
 
 
+def test_a_flag_for_one_domain_leaves_the_others_of_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.toml", "[tasks.domains]\nverbs = 1\nrepair = 1\n")
+    assert load_settings([file], ["tasks.domains.repair=2"]).tasks.domains == {"verbs": 1, "repair": 2}
+    assert load_settings([file], ["tasks.domains={repair = 2}"]).tasks.domains == {"repair": 2}
+
+
 def test_an_objective_is_chosen_by_its_type() -> None:
     assert load_settings(
         flags=["learner.objective={type='decoupled_ppo', clip=0.1}"]
