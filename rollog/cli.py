@@ -44,14 +44,13 @@ def run(
     home: Home = None,
     instance: Annotated[str, typer.Option(help="Stable name, unique in the run; else SERVICE-0.")] = "",
     port: Annotated[int, typer.Option(help="Of /healthz and /metrics; 0 takes a free one.")] = 0,
-    parent: Annotated[int, typer.Option(help="Process to end with; 0 for none.", hidden=True)] = 0,
 ) -> None:
     """Be one service, until SIGTERM or Ctrl-C."""
     from rollog.services import run_service
 
     called = with_log(invocation(config, flags, home))
     name = instance or f"{service}-0"
-    run_service(service, called.settings, home=called.home, instance=name, port=port, parent=parent)
+    run_service(service, called.settings, home=called.home, instance=name, port=port)
 
 
 @app.command(epilog=example("rollog tap rewards --run demo-0-1 --since 10m --where 'value>0.5' --follow"))

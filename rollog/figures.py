@@ -2,6 +2,7 @@
 
 import urllib.error
 import urllib.request
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -67,35 +68,47 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What one process and all its living descendants take."""
 
     rss_mb: float = 0.0
-    """Resident, in MiB; pages that they share count for each."""
+    """Resident, in MiB; of pages that processes share each has its part, where the system says so."""
     cpu_s: float = 0.0
     """Processor seconds since their start, descendants that ended and were waited for included."""
 
 
-def usage_of_children(*others: int) -> dict[int, Usage]:
-    """Return what this process, each child with all that stems from it, and the others take now, by process id."""
+def usage_of(heads: Collection[int]) -> dict[int, Usage]:
+    """Return what is taken now by this process, each of `heads` and each other child of ours, by process id.
+
+    A head or child has all that stems from it, but for what another head has.
+    """
     own = psutil.Process()
     found = {own.pid: measure(own, with_ended=False)}
-    top: dict[int, int] = {}
+    belongs_to: dict[int, int] = {}
     family = own.children(recursive=True)
-    family += [
-        psutil.Process(pid) for pid in set(others) - {process.pid for process in family} if psutil.pid_exists(pid)
-    ]
-    for process in family:
+    outside = set(heads) - {process.pid for process in family} - {own.pid}
+    for process in family + [psutil.Process(pid) for pid in outside if psutil.pid_exists(pid)]:
+        is_head = process.pid in heads
         try:
-            parent, taken = process.ppid(), measure(process)
+            # A child of ours that is no head, such as the template, may have waited for heads, which have theirs.
+            parent, taken = process.ppid(), measure(process, with_ended=is_head or process.ppid() != own.pid)
         except psutil.Error:
             continue
-        child = top[process.pid] = process.pid if parent == own.pid else top.get(parent, process.pid)
-        before = found.get(child, Usage())
-        found[child] = Usage(rss_mb=before.rss_mb + taken.rss_mb, cpu_s=before.cpu_s + taken.cpu_s)
+        is_own = is_head or parent == own.pid
+        head = belongs_to[process.pid] = process.pid if is_own else belongs_to.get(parent, process.pid)
+        before = found.get(head, Usage())
+        found[head] = Usage(rss_mb=before.rss_mb + taken.rss_mb, cpu_s=before.cpu_s + taken.cpu_s)
     return found
 
 
-def measure(process: psutil.Process, *, with_ended: bool = True) -> Usage:
+def measure(process: psutil.Process, *, with_ended: bool) -> Usage:
     """Return what one process takes, and took by those that it has waited for."""
     with process.oneshot():
         times = process.cpu_times()
         ended = ("children_user", "children_system") if with_ended else ()
         cpu_s = times.user + times.system + sum(getattr(times, name, 0.0) for name in ended)
-        return Usage(rss_mb=process.memory_info().rss / MEBIBYTE, cpu_s=cpu_s)
+        return Usage(rss_mb=resident_bytes(process) / MEBIBYTE, cpu_s=cpu_s)
+
+
+def resident_bytes(process: psutil.Process) -> int:
+    """Return what a process has resident: forks of one template share most of what each of them maps."""
+    try:
+        return int(process.memory_full_info().pss)
+    except (AttributeError, psutil.AccessDenied):
+        return int(process.memory_info().rss)

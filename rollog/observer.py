@@ -8,7 +8,7 @@ from pathlib import Path
 
 from consumers.reader import Reader
 from rollog.accounting import Accounts
-from rollog.figures import Figures, Usage, scrape, usage_of_children
+from rollog.figures import Figures, Usage, scrape, usage_of
 from rollog.up import Up
 from schemas.steps import StepTaken
 
@@ -72,7 +72,7 @@ class Observer:
         names[os.getpid()] = "conductor"
         if self.up.broker is not None:
             names[self.up.broker.pid] = "broker"
-        now = usage_of_children(*([self.up.broker.pid] if self.up.broker and self.up.broker.pid else []))
+        now = usage_of(names)
         self._used.update({(names.get(pid, "other"), pid): used for pid, used in now.items()})
         self.peak_rss_mb = max(self.peak_rss_mb, sum(used.rss_mb for used in now.values()))
 

@@ -1,15 +1,13 @@
 """Every service by name, and how a process becomes one. Its module is imported only in the process that runs it.
 
 A service process says where it listens in `run_dir/services/<instance>.json`, takes SIGTERM or SIGINT as the word to
-stop, and on Linux dies with the supervisor that started it: whatever dies, at any moment, is made good from the log.
+stop. Whatever dies, at any moment, is made good from the log.
 """
 
-import ctypes
 import importlib
 import json
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -30,8 +28,6 @@ SERVICES: dict[str, str] = {
 }
 """In the order of stopping: first what brings in new work, last what uses it up."""
 
-PR_SET_PDEATHSIG = 1
-
 
 def load_service(name: str) -> Callable[[Runtime], None]:
     """Return the function that is the service. Raises ConfigError that lists the known ones."""
@@ -42,13 +38,11 @@ def load_service(name: str) -> Callable[[Runtime], None]:
     return run
 
 
-def run_service(name: str, settings: Settings, *, home: Path, instance: str, port: int = 0, parent: int = 0) -> None:
-    """Be the service until told to stop. `parent` is the process to die with, 0 for none; `port` 0 takes a free one."""
+def run_service(name: str, settings: Settings, *, home: Path, instance: str, port: int = 0) -> None:
+    """Be the service until told to stop; `port` 0 takes a free one."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    if parent:
-        die_with(parent)
     runtime = Runtime(settings=settings, home=home, instance=instance, telemetry=Telemetry(name), stop=stop)
     run = load_service(name)
     server = serve_telemetry(runtime.telemetry, port=port)
@@ -71,12 +65,3 @@ def note_service(run_dir: Path, instance: str, *, port: int) -> None:
 def read_services(run_dir: Path) -> dict[str, dict[str, int]]:
     """Return pid and port of every instance that was ever noted in this run, by instance."""
     return {path.stem: json.loads(path.read_text()) for path in sorted((run_dir / "services").glob("*.json"))}
-
-
-def die_with(parent: int) -> None:
-    """Ask the kernel for SIGKILL when the parent dies; nothing is lost by it. Elsewhere than on Linux: do nothing."""
-    if not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        raise SystemExit(f"the supervisor {parent} is gone")

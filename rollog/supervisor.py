@@ -5,13 +5,18 @@ starts from the smallest backoff again. Nothing sleeps: every wait is for a proc
 """
 
 import asyncio
+import ctypes
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
+
+PR_SET_PDEATHSIG = 1
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +45,41 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from SIGTERM to SIGKILL."""
 
 
+class Child(Protocol):
+    """A process of ours; `asyncio.subprocess.Process` is one."""
+
+    @property
+    def pid(self) -> int:
+        """Return its id, which is its group's too."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Return how it ended: its status, or the negative of the signal that did it; None while it runs."""
+
+    async def wait(self) -> int:
+        """Return how it ended, once it has."""
+
+    def send_signal(self, signal: signal.Signals, /) -> None:
+        """Send it a signal."""
+
+
+Spawn = Callable[[Command], Awaitable[Child]]
+"""Starts a command. ConnectionError means that another try may succeed; any other error that none will."""
+
+
+async def execute(command: Command) -> Child:
+    """Start a command as a new program."""
+    with command.log.open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            *command.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=dict(command.environ),
+            start_new_session=True,
+        )
+
+
 class Supervisor:
     """Runs commands until stopped. Used from one event loop."""
 
@@ -47,14 +87,15 @@ class Supervisor:
         self,
         commands: Sequence[Command],
         *,
+        spawn: Spawn = execute,
         backoff: Backoff | None = None,
         on_exit: Callable[[str, int], None] = lambda name, code: None,
     ) -> None:
         """Take the commands in the order of stopping; `on_exit` hears of every end that was not asked for."""
         self.commands = tuple(commands)
         self.restarts: dict[str, int] = dict.fromkeys((command.name for command in commands), 0)
-        self.processes: dict[str, asyncio.subprocess.Process] = {}
-        self._backoff, self._on_exit = backoff or Backoff(), on_exit
+        self.processes: dict[str, Child] = {}
+        self._spawn, self._backoff, self._on_exit = spawn, backoff or Backoff(), on_exit
         self._stopping = {command.name: asyncio.Event() for command in commands}
         self._keepers: dict[str, asyncio.Task[None]] = {}
 
@@ -95,9 +136,15 @@ class Supervisor:
         num_failures, stopping = 0, self._stopping[command.name]
         while not stopping.is_set():
             started_s = time.monotonic()
-            process = await self._spawn(command)
+            command.log.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                process = self.processes[command.name] = await self._spawn(command)
+            except ConnectionError:
+                num_failures += 1
+                await wait_or_timeout(stopping, self._backoff.delay_s(num_failures))
+                continue
             if stopping.is_set():
-                process.terminate()
+                process.send_signal(signal.SIGTERM)
             code = await process.wait()
             end_group(process.pid)
             if stopping.is_set():
@@ -107,20 +154,6 @@ class Supervisor:
             healthy = time.monotonic() - started_s >= self._backoff.healthy_s
             num_failures = 1 if healthy else num_failures + 1
             await wait_or_timeout(stopping, self._backoff.delay_s(num_failures))
-
-    async def _spawn(self, command: Command) -> asyncio.subprocess.Process:
-        command.log.parent.mkdir(parents=True, exist_ok=True)
-        with command.log.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                *command.arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=dict(command.environ),
-                start_new_session=True,
-            )
-        self.processes[command.name] = process
-        return process
 
 
 async def wait_or_timeout(flag: asyncio.Event, timeout_s: float) -> bool:
@@ -138,3 +171,12 @@ def end_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def die_with(parent: int) -> None:
+    """Ask the kernel for SIGKILL when the parent, or the thread of it that made us, ends. Only on Linux."""
+    if not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit(f"the parent {parent} is gone")

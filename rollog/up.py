@@ -23,12 +23,12 @@ from rollog.broker import EmbeddedBroker
 from rollog.resolve import client_to_environ, save
 from rollog.services import SERVICES
 from rollog.supervisor import Backoff, Command, Supervisor, wait_or_timeout
+from rollog.template import ONE_THREAD, Template
 from rollog.topics import check_topics, create_topics
 from schemas.config import Settings
 from schemas.errors import BrokerError, ConfigError
 
 Say = Callable[[str], None]
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 NOT_INHERITED = ("PYTHONDONTWRITEBYTECODE",)
 
 
@@ -119,7 +119,8 @@ async def running(settings: Settings, *, home: Path, say: Say) -> AsyncIterator[
     """Run everything within the block; leaving it, by whatever way, stops all in order."""
     run_dir = home / "runs" / settings.run
     keeper = None if settings.log.bootstrap else BrokerKeeper(EmbeddedBroker(home=home), say=say)
-    saved = save(settings, run_dir)
+    saved, template = save(settings, run_dir), Template()
+    template.start()
     try:
         if keeper is not None:
             log = msgspec.structs.replace(settings.log, bootstrap=await keeper.start())
@@ -127,6 +128,7 @@ async def running(settings: Settings, *, home: Path, say: Say) -> AsyncIterator[
         await asyncio.to_thread(prepare_topics, settings)
         supervisor = Supervisor(
             [service_command(name, settings, saved, home=home) for name in SERVICES],
+            spawn=template.spawn,
             on_exit=lambda name, code: say(f"{name} ended with status {code}; see {run_dir / 'logs'}"),
         )
         supervisor.start()
@@ -172,7 +174,7 @@ def service_command(name: str, settings: Settings, saved: Path, *, home: Path) -
     """Return how a service's process is started."""
     instance = f"{name}-0"
     arguments = (sys.executable, "-m", "rollog.cli", "run", name, "--instance", instance)
-    places = ("--config", str(saved), "--home", str(home), "--parent", str(os.getpid()))
+    places = ("--config", str(saved), "--home", str(home))
     return Command(
         name=instance,
         arguments=arguments + places,

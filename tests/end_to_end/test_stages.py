@@ -42,7 +42,7 @@ class Services:
 
     def start(self, name: str) -> None:
         arguments = ("-m", "rollog.cli", "run", name, "--instance", f"{name}-0")
-        places = ("--config", str(self.config), "--home", str(self.home), "--parent", str(os.getpid()))
+        places = ("--config", str(self.config), "--home", str(self.home))
         self.processes[name] = subprocess.Popen([sys.executable, *arguments, *places])
 
     def kill(self, name: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from consumers.telemetry import Telemetry, serve_telemetry
 from rollog.disk import segment_bytes
-from rollog.figures import parse, scrape, usage_of_children
+from rollog.figures import parse, scrape, usage_of
 from rollog.services import note_service
 
 HOLD = "import sys, signal; held = bytearray(64 << 20); print('ready', flush=True); signal.pause()"
@@ -52,7 +52,7 @@ def test_a_childs_memory_counts_with_all_that_stems_from_it() -> None:
     assert child.stdout is not None
     try:
         child.stdout.readline()
-        used = usage_of_children()
+        used = usage_of([])
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
@@ -61,9 +61,25 @@ def test_a_childs_memory_counts_with_all_that_stems_from_it() -> None:
     assert used[os.getpid()].cpu_s > 0
 
 
+def test_a_head_below_another_child_has_its_own() -> None:
+    start = f"p = subprocess.Popen([sys.executable, '-c', {HOLD!r}])"
+    middle = f"import subprocess, sys; {start}; print(p.pid, flush=True); p.wait()"
+    child = subprocess.Popen([sys.executable, "-c", middle], stdout=subprocess.PIPE, start_new_session=True)
+    assert child.stdout is not None
+    try:
+        said = [child.stdout.readline(), child.stdout.readline()]
+        head = next(int(line) for line in said if line.strip().isdigit())
+        used = usage_of([head])
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+    assert used[head].rss_mb > 64 > used[child.pid].rss_mb
+
+
 def test_others_may_be_asked_about_too_and_may_be_gone() -> None:
-    assert usage_of_children(os.getppid())[os.getppid()].rss_mb > 0
-    assert 1 << 22 not in usage_of_children(1 << 22)
+    assert usage_of([os.getppid()])[os.getppid()].rss_mb > 0
+    assert 1 << 22 not in usage_of([1 << 22])
 
 
 @pytest.mark.parametrize(("namespace", "expected"), [("a.", 30), ("", 5)])
