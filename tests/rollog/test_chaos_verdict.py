@@ -55,6 +55,12 @@ def test_a_trickle_is_not_the_full_rate() -> None:
     assert recovery_s(times, 50.0) >= 9.0 - 0.1
 
 
+def test_a_burst_before_the_kill_is_not_the_full_rate() -> None:
+    burst = [49.0 + index / 200 for index in range(200)]
+
+    assert recovery_s(sorted([*without(50.0, 52.0), *burst]), 50.0) == pytest.approx(2.0)
+
+
 def test_output_that_never_comes_back_is_no_recovery() -> None:
     assert math.isinf(recovery_s([moment for moment in STEADY if moment < 50.0], 50.0))
 
