@@ -14,6 +14,7 @@ from pathlib import Path
 
 from consumers.runtime import Runtime
 from consumers.telemetry import Telemetry, serve_telemetry
+from rollog.logs import configure_logging
 from schemas.config import Settings
 from schemas.errors import ConfigError
 
@@ -40,6 +41,7 @@ def load_service(name: str) -> Callable[[Runtime], None]:
 
 def run_service(name: str, settings: Settings, *, home: Path, instance: str, port: int = 0) -> None:
     """Be the service until told to stop; `port` 0 takes a free one."""
+    configure_logging()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -1,6 +1,5 @@
 """Executor, verifier and assembler as processes on a real broker: turns in, batches and decisions out, with kills."""
 
-import os
 import signal
 import subprocess
 import sys
