@@ -134,8 +134,8 @@ def shown(observer: Observer, console: Console) -> Iterator[Callable[[], None]]:
 
 
 def recompute_middle(up: Up, observer: Observer) -> Tree:
-    """Recompute the step in the middle of the run in a process of its own, and return what it says."""
-    step = max(1, (observer.last_step.step if observer.last_step else 1) // 2)
+    """Recompute a step about the middle of the run in a process of its own, and return what it says."""
+    step = middle_step(observer.last_step.step if observer.last_step else 1, every=up.settings.learner.keep_every)
     places = ("--config", str(up.run_dir / "settings.json"), "--home", str(up.home), "--json")
     done = subprocess.run(
         (sys.executable, "-m", "rollog.cli", "recompute", str(step), *places),
@@ -148,6 +148,11 @@ def recompute_middle(up: Up, observer: Observer) -> Tree:
         return {"step": step, "match": False, "error": done.stderr.strip()[-2000:]}
     found: Tree = json.loads(done.stdout)
     return found
+
+
+def middle_step(last: int, *, every: int) -> int:
+    """Return the step after the last checkpoint of the first half that is kept: one that need not begin far before."""
+    return min(last, last // 2 // every * every + 1)
 
 
 def compile_report(up: Up, observer: Observer, recompute: Tree, started_s: float) -> Tree:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from rollog.accounting import Accounts
-from rollog.demo import demo_settings, fresh_run, goals_missed
+from rollog.demo import demo_settings, fresh_run, goals_missed, middle_step
 from rollog.figures import Figures
 from rollog.live import Lines, line, table
 from rollog.observer import Observer
@@ -130,3 +130,8 @@ def test_lines_are_printed_now_and_then_only() -> None:
     lines()
 
     assert len(out.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("last", "step"), [(104, 41), (1, 1), (3, 1), (40, 21), (2, 1)])
+def test_the_step_that_is_recomputed_follows_a_checkpoint_that_is_kept(last: int, step: int) -> None:
+    assert middle_step(last, every=20) == step
