@@ -8,6 +8,7 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import zstandard
@@ -36,6 +37,14 @@ class ClaimCheck(msgspec.Struct, frozen=True, kw_only=True):
     def reference(self) -> str:
         """Return it as the header `ce_dataref` has it."""
         return f"sha256:{self.sha256}"
+
+
+class Blobs(Protocol):
+    """Where the values of claim checks come from: a folder, or a tape."""
+
+    def get(self, claim: ClaimCheck) -> bytes:
+        """Return the value. Raises DecodeError where it is not there or not what it should be."""
+        ...
 
 
 class BlobStore:
