@@ -171,11 +171,12 @@ def first_digest() -> bytes:
 def unpack_body(stored: bytes, size: int) -> list[Sealed]:
     """Return the sealed items of a frame's bytes. Raises ValueError."""
     try:
-        body = zstandard.ZstdDecompressor().decompress(stored, max_output_size=max(size, 1))
+        # Before it is unpacked: the library asks for as much memory as this says.
+        if zstandard.frame_content_size(stored) != size:
+            raise ValueError(f"holds {zstandard.frame_content_size(stored)} bytes; its head says {size}")
+        body = zstandard.ZstdDecompressor().decompress(stored)
     except zstandard.ZstdError as error:
         raise ValueError(f"cannot be decompressed: {error}") from error
-    if len(body) != size:
-        raise ValueError(f"holds {len(body)} bytes; its head says {size}")
     try:
         return BODY.decode(body)
     except msgspec.DecodeError as error:

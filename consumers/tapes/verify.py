@@ -14,6 +14,7 @@ from consumers.offsets import At
 from consumers.raw import to_event
 from consumers.tapes.file import TapeFile, check_head
 from consumers.tapes.format import (
+    FOOTER,
     FRAME,
     HEAD,
     MARKER,
@@ -187,8 +188,11 @@ class Verifier:
         self.faults.append(TapeFault(frame=number, at=at, where=where, what=what))
 
 
-def verify(path: Path, *, on_progress: OnProgress = lambda done, of: None) -> TapeReport:
-    """Return what the tape is and all that is wrong with it. Raises TapeError only where there is no such file."""
+def verify(path: Path, *, digest: str = "", on_progress: OnProgress = lambda done, of: None) -> TapeReport:
+    """Return what the tape is and all that is wrong with it. Raises TapeError only where there is no such file.
+
+    `digest` is the tape's, where it was kept elsewhere: by it alone a tape is known that was forged, every digest anew.
+    """
     if not path.is_file():
         raise TapeError(f"{path}: no such file; wanted a tape")
     try:
@@ -199,6 +203,9 @@ def verify(path: Path, *, on_progress: OnProgress = lambda done, of: None) -> Ta
     try:
         verifier = Verifier(tape)
         verifier.run(on_progress)
+        if digest and digest != tape.digest:
+            what = f"the tape's digest is {tape.digest}, wanted {digest}: it is another tape"
+            verifier.faults.append(TapeFault(frame=None, at=tape.num_bytes - FOOTER.size, where="", what=what))
         return report(path, verifier, verifier.faults)
     finally:
         tape.close()
