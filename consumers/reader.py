@@ -5,7 +5,8 @@ was written twice is handed out once, as long as the window of remembered ids re
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -204,6 +205,20 @@ class Reader:
         if self._ends is not None and at in self._open and position >= self._ends[at]:
             self._open.discard(at)
             self._consumer.pause([TopicPartition(on_cluster(self._log, at[0]), at[1])])
+
+
+def records_between(
+    log: LogSettings, at: At, span: tuple[int, int], *, blob_dir: Path
+) -> Generator[RawRecord, None, None]:
+    """Yield a partition's records from an offset to before another, as they stand on the log. Raises LogError."""
+    start, end = span
+    if start >= end:
+        return
+    reader = Reader(log, [at[0]], blob_dir=blob_dir, start={at: start}, bounded=True)
+    try:
+        yield from takewhile(lambda raw: raw.position.offset < end, reader.records())
+    finally:
+        reader.close()
 
 
 def raw_record(message: Message, position: Position) -> RawRecord:

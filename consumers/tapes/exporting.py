@@ -5,6 +5,7 @@ what the broker does not hand out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import msgspec
 
 from consumers.offsets import At, Start, spans
 from consumers.raw import RawRecord, claim_of, to_event
-from consumers.reader import Reader
+from consumers.reader import records_between
 from consumers.tapes.writer import TapeWriter
 from producers.blobs import BlobStore
 from schemas.config import LogSettings
@@ -55,8 +56,7 @@ class Exporter:
         num_offsets, num_done = sum(end - start for start, end in pieces.values()), 0
         for (topic, partition), (start, end) in pieces.items():
             self._writer.begin(topic, partition, start)
-            if start < end:
-                self._partition((topic, partition), start, end, partial(self._tell, num_done - start, num_offsets))
+            self._partition((topic, partition), start, end, partial(self._tell, num_done - start, num_offsets))
             self._writer.end(end)
             num_done += end - start
         self._on_progress(num_done, num_offsets)
@@ -66,17 +66,12 @@ class Exporter:
             self._on_progress(base + offset, of)
 
     def _partition(self, at: At, start: int, end: int, tell: Callable[[int], None]) -> None:
-        reader = Reader(self._log, [at[0]], blob_dir=self._blob_dir, start={at: start}, bounded=True)
-        try:
-            for raw in reader.records():
-                if raw.position.offset >= end:
-                    break
+        with closing(records_between(self._log, at, (start, end), blob_dir=self._blob_dir)) as records:
+            for raw in records:
                 problem = self._prepare(raw)
                 self._writer.add(raw, problem=problem)
                 self.num_records += 1
                 tell(raw.position.offset)
-        finally:
-            reader.close()
 
     def _prepare(self, raw: RawRecord) -> str:
         """Put the record's blobs on the tape; returns why it cannot be decoded, empty where it can."""
