@@ -205,10 +205,12 @@ def chaos(
 def mount_broker() -> None:
     """Add the embedded broker's verbs, and those about tapes."""
     from rollog.broker.cli import app as broker
+    from rollog.tapes.history import mount
     from rollog.tapes.verbs import app as tape
 
     app.add_typer(broker, name="broker")
     app.add_typer(tape, name="tape")
+    mount(app)
 
 
 def main() -> None:

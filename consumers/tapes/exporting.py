@@ -116,6 +116,18 @@ def export(
 ) -> Export:
     """Write a piece of the log to a tape. Raises ConfigError where the file is there, LogError, TapeError."""
     pieces = spans(log, topics, since=since, until_s=until_s)
+    return export_pieces(log, path, pieces, blob_dir=blob_dir, on_progress=on_progress)
+
+
+def export_pieces(
+    log: LogSettings,
+    path: Path,
+    pieces: Mapping[At, tuple[int, int]],
+    *,
+    blob_dir: Path,
+    on_progress: OnProgress = lambda done, of: None,
+) -> Export:
+    """Write pieces of partitions to a tape, from an offset to before another. Raises as `export` does."""
     with TapeWriter(path) as writer:
         exporter = Exporter(log, writer, blob_dir=blob_dir, on_progress=on_progress)
         exporter.run(pieces)

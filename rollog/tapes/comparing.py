@@ -36,12 +36,13 @@ def compare(
     return {at: compare_partition(log, tape, at, span, blob_dir=blob_dir) for at, span in spans.items()}
 
 
-def compare_partition(log: LogSettings, tape: TapeFile, at: At, span: tuple[int, int], *, blob_dir: Path) -> Comparison:
-    """Compare a piece of one partition."""
+def compare_partition(
+    log: LogSettings, tape: TapeFile, at: At, span: tuple[int, int], *, blob_dir: Path, taped_from: int = 0
+) -> Comparison:
+    """Compare a piece of one partition with what the tape has of it, from an offset on."""
     num_same = num_on_tape = 0
     difference = ""
-    start = tape.ranges[at][0] if at in tape.ranges else 0
-    taped = (record.raw() for record in (tape.records(at, start) if at in tape.ranges else ()))
+    taped = (record.raw() for record in (tape.records(at, taped_from) if at in tape.ranges else ()))
     with closing(records_between(log, at, span, blob_dir=blob_dir)) as found:
         for here, wanted in zip_longest(found, taped):
             num_on_tape += wanted is not None

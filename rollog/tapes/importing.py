@@ -5,25 +5,21 @@ or going on after a crash, adds only what is missing; afterwards every record wa
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from consumers.offsets import At, spans
+from consumers.raw import RawRecord
 from consumers.tapes.file import TapeFile
 from consumers.tapes.reader import TapeReader
-from producers.blobs import BlobStore
-from producers.publisher import Publisher
 from rollog.tapes.comparing import Comparison, compare
-from rollog.topics import TopicState, create_topics, describe_topics
+from rollog.tapes.targets import OnProgress, target_for, write
+from rollog.topics import create_topics
 from schemas.config import LogSettings
 from schemas.errors import ConfigError, LogError
-from schemas.topics import TOPICS, get_topic
-
-OnProgress = Callable[[int, int], None]
-DELIVERY_S = 130.0
-"""Longer than the client tries to deliver."""
+from schemas.topics import get_topic
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,102 +45,84 @@ class Import(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Importer:
-    """One import of a tape into `log.namespace`."""
+    """One import of a tape."""
 
     def __init__(self, log: LogSettings, path: Path, *, blob_dir: Path) -> None:
-        """Open the tape. Raises ConfigError where no log can hold it, TapeError."""
+        """Look at tape and namespace. Raises ConfigError where the one cannot go into the other, TapeError."""
         self.path, self.blob_dir, self.tape = path, blob_dir, TapeFile(path)
-        common = {count for name, count in self.tape.topics.items() if get_topic(name).by_task}
-        if len(common) > 1:
-            raise ConfigError(f"{path} has task-keyed topics of {sorted(common)} partitions; a log has one count")
-        self.log = msgspec.structs.replace(log, partitions=min(common, default=log.partitions))
+        self.target = target_for(self.tape, log)
+        self.num_records = sum(entry.num_records for entry in self.tape.index.frames)
 
     def run(self, *, apply: bool, on_progress: OnProgress = lambda done, of: None) -> Import:
-        """Look, and with `apply` write and look again. Raises ConfigError where the namespace cannot take the tape."""
-        states = describe_topics(self.log)
-        self._check_partitions(states)
-        missing = [state.name for state in states if not state.partitions]
-        there = self._compare([name for name in TOPICS if self.log.namespace + name not in missing])
+        """Compare, and with `apply` write and compare again. Raises ConfigError where other events are there."""
+        there = self._compare()
         counts = {at: there[at].num_same if at in there else 0 for at in self.tape.ranges}
-        num_written = 0
+        num_there, num_written = sum(counts.values()), 0
+        log = self.target.log
         if apply:
-            create_topics(self.log)
+            create_topics(log)
             num_written = self._write(counts, on_progress)
             self._check_written()
         return Import(
             applied=apply,
             file=str(self.path),
-            namespace=self.log.namespace,
-            partitions=self.log.partitions,
-            num_records=sum(entry.num_records for entry in self.tape.index.frames),
-            num_there=sum(counts.values()),
+            namespace=log.namespace,
+            partitions=log.partitions,
+            num_records=self.num_records,
+            num_there=num_there,
             num_written=num_written,
-            created=tuple(missing),
-            moved=tuple(f"{t}[{p}]" for (t, p) in self.tape.ranges if self._moves((t, p))),
+            created=self.target.missing,
+            moved=tuple(f"{topic}[{p}]" for topic, p in self.tape.ranges if self._moves((topic, p))),
             expiring=tuple(self._expiring()),
         )
 
-    def _check_partitions(self, states: list[TopicState]) -> None:
-        for topic, state in zip(TOPICS.values(), states, strict=True):
-            wanted = self.tape.topics.get(topic.name, topic.partitions(self.log.partitions))
-            if wanted != topic.partitions(self.log.partitions):
-                raise ConfigError(f"{self.path} has {wanted} partitions of {topic.name}, the catalogue 1")
-            if state.partitions not in (0, wanted):
-                raise ConfigError(
-                    f"{state.name} has {state.partitions} partitions, the tape {wanted}: choose another namespace"
-                )
-
-    def _compare(self, topics: list[str]) -> dict[At, Comparison]:
-        found = compare(self.log, self.tape, spans(self.log, topics), blob_dir=self.blob_dir)
+    def _compare(self) -> dict[At, Comparison]:
+        log = self.target.log
+        found = compare(log, self.tape, spans(log, self.target.there), blob_dir=self.blob_dir)
         differences = [comparison.difference for comparison in found.values() if comparison.difference]
         if differences:
+            more = f", and {len(differences) - 1} more" if differences[1:] else ""
             raise ConfigError(
-                f"namespace {self.log.namespace!r} holds events that are not the tape's: {differences[0]}"
-                f"{f', and {len(differences) - 1} more' if differences[1:] else ''}; choose an empty namespace"
+                f"namespace {log.namespace!r} holds events that are not the tape's: {differences[0]}{more}; "
+                "choose an empty namespace"
             )
         return found
 
     def _write(self, counts: Mapping[At, int], on_progress: OnProgress) -> int:
         """Write what is missing, in the order of time. Returns how many."""
-        blobs = BlobStore(self.blob_dir)
-        for value in self.tape.blobs():
-            blobs.put(value)
-        left, num_written = dict(counts), 0
-        num_records = sum(entry.num_records for entry in self.tape.index.frames)
-        publisher = Publisher(self.log, source="rollog/tape", blob_dir=self.blob_dir)
+        left = dict(counts)
+
+        def is_missing(raw: RawRecord) -> bool:
+            at = (raw.position.topic, raw.position.partition)
+            left[at] -= 1
+            return left[at] < 0
+
         reader = TapeReader(self.path, list(self.tape.topics), start="beginning", bounded=True)
         try:
-            for number, raw in enumerate(reader.records()):
-                at = (raw.position.topic, raw.position.partition)
-                if left[at]:
-                    left[at] -= 1
-                    continue
-                publisher.publish_raw(raw)
-                num_written += 1
-                if number % 1000 == 0:
-                    on_progress(number, num_records)
-            publisher.flush(DELIVERY_S)
-            on_progress(num_records, num_records)
+            return write(
+                self.target.log,
+                filter(is_missing, reader.records()),
+                tape=self.tape,
+                blob_dir=self.blob_dir,
+                num_records=self.num_records - sum(counts.values()),
+                on_progress=on_progress,
+            )
         finally:
             reader.close()
-            publisher.close()
-        return num_written
 
     def _check_written(self) -> None:
-        found = compare(self.log, self.tape, spans(self.log, list(self.tape.topics)), blob_dir=self.blob_dir)
+        log = self.target.log
+        found = compare(log, self.tape, spans(log, list(self.tape.topics)), blob_dir=self.blob_dir)
         wrong = [f"{topic}[{p}]: {c.difference or 'ends early'}" for (topic, p), c in found.items() if not c.is_whole]
         if wrong:
-            raise LogError(f"{self.log.namespace!r} does not hold what {self.path} does: {', '.join(wrong[:3])}")
+            raise LogError(f"{log.namespace!r} does not hold what {self.path} does: {', '.join(wrong[:3])}")
 
     def _moves(self, at: At) -> bool:
+        """Return whether a partition's records get other offsets than they had."""
         start, _ = self.tape.ranges[at]
-        last = None
-        for number in self.tape.frames_of(at, start):
-            entry = self.tape.index.frames[number]
-            if entry.end - entry.offset != entry.num_records:
-                return True
-            last = entry
-        return start > 0 and last is not None
+        entries = [self.tape.index.frames[number] for number in self.tape.frames_of(at, start)]
+        num_records = sum(entry.num_records for entry in entries)
+        return num_records > 0 and (start > 0 or num_records < entries[-1].end)
 
     def _expiring(self) -> list[str]:
         now_ms = time.time() * 1000

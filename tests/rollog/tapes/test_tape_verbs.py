@@ -9,6 +9,7 @@ import pytest
 
 from consumers.raw import RawRecord
 from consumers.tapes.file import TapeFile
+from consumers.tapes.writer import TapeWriter
 from producers.publisher import Publisher
 from rollog.exit_codes import ExitCode
 from rollog.topics import check_topics
@@ -16,6 +17,7 @@ from schemas.config import LogSettings
 from schemas.errors import ConfigError, LogError
 from schemas.events import Position
 from tests import samples
+from tests.consumers.tapes.small_tapes import raw
 from tests.logs import new_log, read_all
 from tests.rollog.tapes.recorded import LARGE, NUM_TURNS, all_records, record_some, rollog, tree
 
@@ -140,8 +142,8 @@ def test_an_import_that_was_cut_off_goes_on(log: LogSettings, tape: Path, tmp_pa
     copy = new_log(log.bootstrap, copy_of(log).namespace)
     publisher = Publisher(copy, source="test", blob_dir=tmp_path / "blobs")
     records = all_records(log, tmp_path)["rollouts", 1]
-    for raw in records[:7]:
-        publisher.publish_raw(raw)
+    for record in records[:7]:
+        publisher.publish_raw(record)
     publisher.flush(30)
     publisher.close()
 
@@ -158,10 +160,14 @@ def test_a_namespace_that_holds_other_events_is_refused_and_left_alone(
 ) -> None:
     copy = new_log(log.bootstrap, copy_of(log).namespace)
     publisher = Publisher(copy, source="test", blob_dir=tmp_path / "blobs")
-    raw = all_records(log, tmp_path)["rollouts", 0][0]
+    like = all_records(log, tmp_path)["rollouts", 0][0]
     publisher.publish_raw(
         RawRecord(
-            position=Position(topic, 0, 0), key=b"k", value=b"other", headers=raw.headers, timestamp_ms=raw.timestamp_ms
+            position=Position(topic, 0, 0),
+            key=b"k",
+            value=b"other",
+            headers=like.headers,
+            timestamp_ms=like.timestamp_ms,
         )
     )
     publisher.flush(30)
@@ -184,19 +190,19 @@ def test_a_namespace_with_another_number_of_partitions_is_refused(log: LogSettin
 
 
 def test_what_will_stand_elsewhere_or_not_stay_is_said(log: LogSettings, tmp_path: Path) -> None:
-    publisher = Publisher(log, source="test", blob_dir=tmp_path / "blobs")
-    for n in (1.0, 2.0):
-        event = publisher.event(samples.records()["batch"], id=str(n), key=samples.TASK_ID)
-        publisher.send_all([msgspec.structs.replace(event, time_s=n)])
-    publisher.close()
     path = tmp_path / "a.tape"
-    piece = ["--topics", "batches", "--since", "1970-01-01T00:00:02Z"]
-    tree(rollog("tape", "export", str(path), *piece, "--json", log=log, home=tmp_path))
+    with TapeWriter(path) as writer:
+        for topic, start in (("batches", 7), ("rewards", 0)):
+            for partition in range(2):
+                writer.begin(topic, partition, start)
+                writer.add(raw(samples.records()["batch" if start else "reward_scored"], topic, partition, start))
+                writer.end(start + 1)
+        writer.finish()
 
     into = ["--into-namespace", copy_of(log).namespace, "--json"]
     done = tree(rollog("tape", "import", str(path), *into, log=log, home=tmp_path))
 
-    assert [name.split("[")[0] for name in done["moved"]] == ["batches"]
+    assert done["moved"] == ["batches[0]", "batches[1]"]
     assert done["expiring"] == ["batches"]
 
 
@@ -228,7 +234,7 @@ def test_an_export_ends_where_the_log_ended_at_its_start(log: LogSettings, tmp_p
 
 def test_a_record_without_a_time_is_refused_where_it_would_be_given_one(log: LogSettings, tmp_path: Path) -> None:
     publisher = Publisher(log, source="test", blob_dir=tmp_path)
-    raw = RawRecord(position=Position("tasks", 1, 5), key=b"k", value=b"v", headers=[], timestamp_ms=0)
+    record = RawRecord(position=Position("tasks", 1, 5), key=b"k", value=b"v", headers=[], timestamp_ms=0)
     with pytest.raises(LogError, match=r"tasks\[1\]@5"):
-        publisher.publish_raw(raw)
+        publisher.publish_raw(record)
     publisher.close()
