@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from consumers.offsets import (
@@ -32,6 +33,8 @@ from schemas.errors import DecodeError, LogError
 from schemas.events import Event, Position
 
 __all__ = ["EventReader", "RawRecord", "Reader", "end_offsets", "partition_of"]
+SMALL_FETCHES = {"queued.max.messages.kbytes": "8192", "fetch.message.max.bytes": str(1 << 20)}
+"""For what is read in one go: the client would hold more beside what the caller does. A larger batch comes all the same."""
 OnUndecodable = Callable[[RawRecord, DecodeError], None]
 
 
@@ -214,6 +217,7 @@ def records_between(
     start, end = span
     if start >= end:
         return
+    log = msgspec.structs.replace(log, client={**SMALL_FETCHES, **log.client})
     reader = Reader(log, [at[0]], blob_dir=blob_dir, start={at: start}, bounded=True)
     try:
         yield from takewhile(lambda raw: raw.position.offset < end, reader.records())

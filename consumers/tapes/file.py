@@ -125,8 +125,6 @@ class TapeFile:
 
     def stored(self, number: int, entry: FrameEntry) -> bytes:
         """Return a frame's bytes as they lie, once its head is as the index says. Raises TapeError."""
-        if max(entry.stored_size, entry.size) > MAX_FRAME_BYTES:
-            raise self._bad(number, f"{entry.stored_size} bytes, {entry.size} unpacked; at most {MAX_FRAME_BYTES}")
         head = self.read(entry.at, FRAME.size)
         if head != FRAME.pack(MARKER, entry.stored_size, entry.size, entry.digest):
             raise self._bad(number, "its head is not as the index says")
@@ -164,6 +162,11 @@ class TapeFile:
             index = INDEX.decode(content)
         except msgspec.DecodeError as error:
             raise damaged(self.path, f"index: {error}", at=index_at) from error
+        for number, entry in enumerate(index.frames):
+            # Before anything is read or asked of memory by what it says.
+            fits = HEAD.size <= entry.at <= entry.at + FRAME.size + entry.stored_size <= index_at
+            if not (fits and 0 <= entry.stored_size <= MAX_FRAME_BYTES and 0 <= entry.size <= MAX_FRAME_BYTES):
+                raise damaged(self.path, f"index: frame {number} cannot be where it says, or so large", at=index_at)
         last = index.frames[-1].digest if index.frames else first_digest()
         if tape_digest(last, index_at, index_digest, size) != digest:
             raise damaged(self.path, "footer: its digest is not that of frames and index", at=footer_at)

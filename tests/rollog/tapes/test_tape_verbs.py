@@ -1,24 +1,27 @@
 """From a log to a tape and back, by the command."""
 
 import json
+import random
 import threading
 from pathlib import Path
 
 import msgspec
 import pytest
+from confluent_kafka import Producer
 
 from consumers.raw import RawRecord
 from consumers.tapes.file import TapeFile
 from consumers.tapes.writer import TapeWriter
-from producers.publisher import Publisher
+from producers.publisher import Publisher, producer_options
 from rollog.exit_codes import ExitCode
 from rollog.topics import check_topics
 from schemas.config import LogSettings
 from schemas.errors import ConfigError, LogError
 from schemas.events import Position
+from schemas.limits import MAX_RECORD_BYTES
 from tests import samples
 from tests.consumers.tapes.small_tapes import raw
-from tests.logs import new_log, read_all
+from tests.logs import new_log, produce_raw, read_all
 from tests.rollog.tapes.recorded import LARGE, NUM_TURNS, all_records, record_some, rollog, tree
 
 
@@ -33,6 +36,12 @@ def tape(log: LogSettings, tmp_path: Path) -> Path:
     path = tmp_path / "run.tape"
     assert rollog("tape", "export", str(path), log=log, home=tmp_path).exit_code == ExitCode.OK
     return path
+
+
+def produce_large(log: LogSettings, value: bytes) -> None:
+    producer = Producer({**producer_options(log)})
+    producer.produce(f"{log.namespace}rollouts", value=value, key=b"k", headers={"h": b"v"})
+    assert producer.flush(20) == 0
 
 
 def copy_of(log: LogSettings) -> LogSettings:
@@ -238,3 +247,18 @@ def test_a_record_without_a_time_is_refused_where_it_would_be_given_one(log: Log
     with pytest.raises(LogError, match=r"tasks\[1\]@5"):
         publisher.publish_raw(record)
     publisher.close()
+
+
+def test_a_record_of_nearly_the_largest_size_goes_through_whole(log: LogSettings, tmp_path: Path) -> None:
+    value = random.Random(3).randbytes(MAX_RECORD_BYTES - (64 << 10))
+    produce_raw(log, "rollouts", b"before", key=b"k", headers={})
+    produce_large(log, value)
+    produce_raw(log, "rollouts", b"after", key=b"k", headers={})
+
+    path = tmp_path / "a.tape"
+    done = tree(rollog("tape", "export", str(path), "--topics", "rollouts", "--json", log=log, home=tmp_path))
+
+    tape = TapeFile(path)
+    assert [r.value for at in tape.ranges for r in tape.records(at, 0)] == [b"before", value, b"after"]
+    tape.close()
+    assert done["num_undecodable"] == 3
