@@ -34,7 +34,7 @@ from schemas.events import Event, Position
 
 __all__ = ["EventReader", "RawRecord", "Reader", "end_offsets", "partition_of"]
 SMALL_FETCHES = {"queued.max.messages.kbytes": "8192", "fetch.message.max.bytes": str(1 << 20)}
-"""For what is read in one go: the client would hold more beside what the caller does. A larger batch comes all the same."""
+"""For what is read in one go: the client would hold more beside the caller. A larger batch comes all the same."""
 OnUndecodable = Callable[[RawRecord, DecodeError], None]
 
 
