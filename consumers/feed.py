@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from consumers.reader import RawRecord, Reader
+from consumers.reader import EventReader, RawRecord
 from schemas.batches import Batch, BatchRow
 from schemas.decisions import Reason
 from schemas.errors import DecodeError, LogError
@@ -21,8 +21,8 @@ from schemas.steps import BatchRef
 
 TOPIC = "batches"
 BatchEvent = Event[Batch]
-OpenReader = Callable[..., Reader]
-"""`Reader` with log and blob folder given: takes topics, and `start` and the like by name."""
+OpenReader = Callable[..., EventReader]
+"""`Reader` with log and blob folder given, or `TapeReader` with its file: takes topics, and the rest by name."""
 
 OnUndecodable = Callable[[RawRecord, DecodeError], None]
 
@@ -45,7 +45,7 @@ class BatchFeed:
     """One run's batches from where `offsets` says. Not thread-safe."""
 
     def __init__(
-        self, reader: Reader, *, run_id: str, offsets: Mapping[int, int], seen: Iterable[str], window: int
+        self, reader: EventReader, *, run_id: str, offsets: Mapping[int, int], seen: Iterable[str], window: int
     ) -> None:
         """`seen` are ids taken before, oldest first, of which the last `window` are remembered."""
         self._reader, self._run_id, self._window = reader, run_id, window

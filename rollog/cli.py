@@ -5,6 +5,7 @@ is a defect and shows its traceback.
 """
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -139,6 +140,7 @@ def show_asyncapi(*, config: ConfigFiles = None, flags: Flags = None, home: Home
 def recompute(
     step: Annotated[int, typer.Argument(help="Step to do again.")],
     *,
+    tape: Annotated[Path | None, typer.Option(help="Read this tape, not the log.")] = None,
     run_name: RunName = "",
     config: ConfigFiles = None,
     flags: Flags = None,
@@ -146,10 +148,11 @@ def recompute(
     as_json: AsJson = False,
 ) -> None:
     """Do one optimizer step again from the log alone, and say match or differ; exit status 1 where it differs."""
-    from learner.recompute import recompute_step
+    from learner.recompute import recompute
+    from rollog.tapes.doors import open_door
 
-    called = with_log(invocation(config, flags, home, run=run_name))
-    found = recompute_step(called.settings, run_dir=called.run_dir, blob_dir=called.blob_dir, step=step)
+    called = invocation(config, flags, home, run=run_name)
+    found = recompute(open_door(called, tape), called.run_dir, run_id=called.settings.run, step=step)
     if as_json:
         print_json(found)
     else:
@@ -199,10 +202,14 @@ def chaos(
 
 
 def mount_broker() -> None:
-    """Add the embedded broker's verbs."""
+    """Add the embedded broker's verbs, and those about tapes."""
     from rollog.broker.cli import app as broker
+    from rollog.tapes.history import mount
+    from rollog.tapes.verbs import app as tape
 
     app.add_typer(broker, name="broker")
+    app.add_typer(tape, name="tape")
+    mount(app)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from schemas.errors import (
     RollogError,
     SandboxError,
     StuckError,
+    TapeError,
 )
 
 VERBS = (
@@ -33,6 +34,12 @@ VERBS = (
     ["topics", "check"],
     ["topics", "describe"],
     ["topics", "asyncapi"],
+    ["tape", "export"],
+    ["tape", "import"],
+    ["tape", "cat"],
+    ["tape", "verify"],
+    ["replay"],
+    ["archive"],
     ["broker", "start"],
     ["broker", "stop"],
     ["broker", "status"],
@@ -164,6 +171,7 @@ def test_topics_are_created_and_checked_by_the_command(tmp_path: Path, broker: s
         (SandboxError, ExitCode.SANDBOX),
         (CheckpointError, ExitCode.CHECKPOINT),
         (StuckError, ExitCode.STUCK),
+        (TapeError, ExitCode.TAPE),
         (RollogError, ExitCode.OTHER),
     ],
 )
