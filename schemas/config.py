@@ -77,6 +77,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Turns taken from the log and not yet answered."""
     attempts: int = 3
     """Runs before infrastructure trouble is the answer."""
+    share: bool = True
+    """Whether samples of a task that write the same program share one run of it; wrong for programs that draw lots."""
 
 
 class VerifierSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

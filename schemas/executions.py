@@ -100,6 +100,8 @@ class ExecutionFinished(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     queued_s: float = 0.0
     """Seconds between taking the turn from the log and starting the run."""
+    copied_from: str = ""
+    """The rollout of the task that ran the same program, whose outcome this is; empty where it ran for this turn."""
 
     def __post_init__(self) -> None:
         """Refuse a rollout that is not one of the task's samples."""

@@ -3,9 +3,9 @@
     rollouts --take--> running (bounded) --slot--> sandbox --> ExecutionFinished --durable--> ack
 
 What must hold: a turn is acknowledged only once its execution is on the log; the same turn never runs twice at once;
-runs end in any order, and none waits for another but for a slot. While `max_in_flight` turns are unanswered `take` does
-not return, and so the log is not read on: lag is the backpressure. A sandbox's own trouble is tried again and then said
-as `infra_error`; it never looks like the program's.
+runs end in any order, and none waits for another but for a slot, or for a twin whose run answers for it (`sharing`).
+While `max_in_flight` turns are unanswered `take` does not return, and so the log is not read on: lag is the
+backpressure. A sandbox's own trouble is tried again and then said as `infra_error`; it never looks like the program's.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from schemas.ids import derive_id
 from schemas.limits import MAX_RECORD_BYTES
 from schemas.rollouts import TurnGenerated
 from streams.outbox import Outbox, Writer
+from streams.sharing import Sharing
 from streams.slots import Slots
 
 Ack = Callable[[], None]
@@ -95,6 +96,7 @@ class Executor:
         self._done: OrderedDict[str, None] = OrderedDict()
         self._room = asyncio.Semaphore(settings.max_in_flight)
         self._slots: Slots[Run, Outcome] | None = None
+        self._sharing: Sharing[Run] = Sharing()
         self._is_stopping = False
         self._is_idle = asyncio.Event()
 
@@ -113,7 +115,7 @@ class Executor:
             return
         run = self._running[execution_id(event.id)] = Run(event, ack)
         self._telemetry.progress(len(self._running))
-        self._open_slots().submit(run)
+        self._begin(run)
 
     def recall(self, outputs: list[Event[Any]]) -> None:
         """Remember what is answered already."""
@@ -163,9 +165,21 @@ class Executor:
             return False
         return True
 
+    def _begin(self, run: Run) -> None:
+        """Run it, unless a twin's run answers for it or will."""
+        turn = run.event.record
+        source = self._sharing.find(turn.task_id, run.action) if self._settings.share else None
+        if source is None:
+            self._sharing.begin(turn.task_id, run.action, turn.rollout_id)
+            self._open_slots().submit(run)
+        elif source.outcome is None:
+            source.waiting.append(run)
+        else:
+            self._answer(run, source.outcome, copied_from=source.rollout_id)
+
     def _open_slots(self) -> Slots[Run, Outcome]:
         if self._slots is None:
-            self._slots = Slots(self._settings.num_slots, work=self._execute, on_done=self._answer, on_error=self._fail)
+            self._slots = Slots(self._settings.num_slots, work=self._execute, on_done=self._end, on_error=self._fail)
         return self._slots
 
     def _execute(self, run: Run) -> Outcome:
@@ -175,18 +189,34 @@ class Executor:
         run.finished_s = time.monotonic()
         return outcome
 
-    def _answer(self, run: Run, outcome: Outcome) -> None:
+    def _end(self, run: Run, outcome: Outcome) -> None:
+        """Answer for a run, and for those that wait for it; where the sandbox failed each gets a run of its own."""
         turn = run.event.record
         assert run.started_s is not None
+        self._telemetry.seconds.labels("execute", turn.domain).observe(run.finished_s - run.started_s)
+        source = self._sharing.end(turn.task_id, run.action, outcome)
+        self._answer(run, outcome)
+        if source is None:
+            return
+        for twin in source.waiting:
+            if source.outcome is None:
+                self._begin(twin)
+            else:
+                self._answer(twin, source.outcome, copied_from=source.rollout_id)
+
+    def _answer(self, run: Run, outcome: Outcome, *, copied_from: str = "") -> None:
+        turn = run.event.record
         record = ExecutionFinished(
             task_id=turn.task_id,
             rollout_id=turn.rollout_id,
             turn=turn.turn,
             domain=turn.domain,
             outcome=fitted(outcome),
-            queued_s=run.started_s - run.taken_s,
+            queued_s=(time.monotonic() if run.started_s is None else run.started_s) - run.taken_s,
+            copied_from=copied_from,
         )
-        self._telemetry.seconds.labels("execute", turn.domain).observe(run.finished_s - run.started_s)
+        if copied_from:
+            self._telemetry.shared.labels(turn.domain).inc()
         output_id = execution_id(run.event.id)
         event = self._outbox.writer.event(
             record,

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from schemas import codec
@@ -20,9 +21,10 @@ def test_version_1_reads_as_it_always_did(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_todays_version_1_is_written_as_it_always_was(name: str) -> None:
+def test_todays_version_1_is_written_as_it_always_was_but_for_fields_that_came_last(name: str) -> None:
     if codec.current_version(name) == 1:
-        assert codec.encode_value(RECORDS[name]) == (GOLDEN / f"{name}.msgpack").read_bytes()
+        golden = list(msgpack.unpackb((GOLDEN / f"{name}.msgpack").read_bytes()).items())
+        assert list(msgpack.unpackb(codec.encode_value(RECORDS[name])).items())[: len(golden)] == golden
 
 
 def test_every_golden_file_belongs_to_a_record() -> None:

@@ -3,12 +3,13 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
 import pytest
 
 from schemas.codec import encode_value
 from schemas.config import ExecutorSettings
 from schemas.errors import LogError, SandboxError, StuckError
-from schemas.executions import Action, Outcome
+from schemas.executions import Action, ExecutionLimits, Outcome
 from schemas.ids import derive_id
 from schemas.limits import MAX_RECORD_BYTES
 from streams import executor
@@ -248,3 +249,58 @@ def test_handed_over_calls_are_made_in_order_on_the_loop() -> None:
         return got
 
     assert asyncio.run(collect()) == list(range(1000))
+
+
+async def test_samples_that_write_the_same_program_share_one_run() -> None:
+    runner = GatedRunner("a")
+    stage, writer, acks = make(runner, num_slots=4)
+    events = [read(turn("a", sample=sample)) for sample in range(3)]
+    for event in events:
+        await stage.take(event, acks.of(event))
+    runner.gates["a"].release()
+    await until(lambda: len(acks.ids) == 3)
+    late = read(turn("a", sample=3))
+    await stage.take(late, acks.of(late))
+    await until(lambda: len(acks.ids) == 4)
+
+    assert runner.codes == ["a"]
+    assert [record.copied_from for record in writer.records] == ["", *[f"{samples.TASK_ID}/0"] * 3]
+    assert {record.rollout_id for record in writer.records} == {f"{samples.TASK_ID}/{sample}" for sample in range(4)}
+    assert all(record.outcome == ok("a") for record in writer.records)
+
+
+async def test_another_task_or_other_limits_get_a_run_of_their_own() -> None:
+    runner = GatedRunner()
+    stage, writer, acks = make(runner)
+    other = "0" * 32
+    short = msgspec.structs.replace(turn("a", sample=1), action=Action(code="a", limits=ExecutionLimits(wall_s=1.0)))
+    events = [read(turn("a")), read(short), read(turn("a", task_id=other))]
+    for event in events:
+        await stage.take(event, acks.of(event))
+    await until(lambda: len(acks.ids) == 3)
+    assert len(runner.codes) == 3
+    assert [record.copied_from for record in writer.records] == ["", "", ""]
+
+
+async def test_trouble_of_the_sandbox_is_nobody_elses() -> None:
+    runner = GatedRunner("a")
+    runner.outcomes["a"] = [Outcome(status="infra_error", error="gone"), ok("a")]
+    stage, writer, acks = make(runner, attempts=1)
+    events = [read(turn("a", sample=sample)) for sample in range(3)]
+    for event in events:
+        await stage.take(event, acks.of(event))
+    for _ in range(2):
+        runner.gates["a"].release()
+    await until(lambda: len(acks.ids) == 3)
+    assert sorted(record.outcome.status for record in writer.records) == ["infra_error", "ok", "ok"]
+    assert len(runner.codes) == 2
+
+
+async def test_sharing_can_be_off() -> None:
+    runner = GatedRunner()
+    stage, _, acks = make(runner, share=False)
+    events = [read(turn("a", sample=sample)) for sample in range(3)]
+    for event in events:
+        await stage.take(event, acks.of(event))
+    await until(lambda: len(acks.ids) == 3)
+    assert len(runner.codes) == 3
