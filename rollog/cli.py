@@ -136,20 +136,29 @@ def show_asyncapi(*, config: ConfigFiles = None, flags: Flags = None, home: Home
     print_json(asyncapi(invocation(config, flags, home).settings.log))
 
 
-@app.command(epilog=example("rollog recompute 17 --run demo-0-1"))
+@app.command(epilog=example("rollog recompute --steps all --run demo-0-1"))
 def recompute(
-    step: Annotated[int, typer.Argument(help="Step to do again.")],
+    step: Annotated[int | None, typer.Argument(help="One step to do again, with every detail.")] = None,
     *,
+    steps: Annotated[str, typer.Option(help="In one pass: 7, 3..9 or `all`.")] = "",
+    check: Annotated[str, typer.Option(help="`weights`: everything; `loss`: all but the weights.")] = "weights",
     run_name: RunName = "",
     config: ConfigFiles = None,
     flags: Flags = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do one optimizer step again from the log alone, and say match or differ; exit status 1 where it differs."""
+    """Do optimizer steps again from the log alone, and say match or differ; exit status 1 where one differs."""
     from learner.recompute import recompute_step
+    from rollog.recomputing import recompute_steps
 
+    if (step is None) == (not steps):
+        raise typer.BadParameter("wanted one step (rollog recompute 17) or --steps (7, 3..9, all), not both")
     called = with_log(invocation(config, flags, home, run=run_name))
+    if step is None:
+        if not recompute_steps(called, steps, check=check, as_json=as_json):
+            raise typer.Exit(ExitCode.FELL_SHORT)
+        return
     found = recompute_step(called.settings, run_dir=called.run_dir, blob_dir=called.blob_dir, step=step)
     if as_json:
         print_json(found)
