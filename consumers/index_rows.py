@@ -48,6 +48,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "split TEXT",
         "num_samples INTEGER",
         "policy TEXT",
+        "verifier TEXT",
         "issued_s REAL",
     ),
     "drawn": ("place INTEGER PRIMARY KEY", "task TEXT", "policy TEXT", "low INTEGER", "high INTEGER"),
@@ -60,7 +61,22 @@ TABLES: dict[str, tuple[str, ...]] = {
         "num_tokens INTEGER",
         "ended_s REAL",
     ),
-    "rewards": ("place INTEGER PRIMARY KEY", "task TEXT", "sample INTEGER", "scoring TEXT", "value REAL", "why TEXT"),
+    "rewards": (
+        "place INTEGER PRIMARY KEY",
+        "task TEXT",
+        "sample INTEGER",
+        "scoring TEXT",
+        "value REAL",
+        "why TEXT",
+        "config TEXT",
+    ),
+    "batch_rows": (
+        "place INTEGER",
+        "sample INTEGER",
+        "reward REAL",
+        "advantage REAL",
+        "PRIMARY KEY (place, sample)",
+    ),
     "batches": ("place INTEGER PRIMARY KEY", "id TEXT", "task TEXT", "run TEXT", "digest TEXT", "scoring TEXT"),
     "decisions": (
         "place INTEGER PRIMARY KEY",
@@ -70,6 +86,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "stage TEXT",
         "reason TEXT",
         "batch TEXT",
+        "num_valid INTEGER",
+        "reward_mean REAL",
     ),
     "steps": (
         "place INTEGER PRIMARY KEY",
@@ -108,6 +126,8 @@ INDEXES: dict[str, str] = {
     "events_task": "events(task) WHERE task != ''",
     "letters_origin": "letters(origin)",
     "tasks_task": "tasks(task)",
+    "rollouts_task": "rollouts(task, sample)",
+    "rewards_task": "rewards(task, sample)",
     "drawn_policy": "drawn(policy, high, low, task)",
     "batches_task": "batches(task)",
     "decisions_task": "decisions(task)",
@@ -151,15 +171,18 @@ def rows_of(event: Event[Any], place: int, topics: dict[str, int]) -> Iterator[t
             sizes = (record.num_turns, record.num_tokens)
             yield "rollouts", (place, task, record.sample, record.why, *sizes, event.time_s)
         case RewardScored():
-            yield "rewards", (place, task, record.sample, record.scoring_id, record.value, record.invalid_reason)
+            what = (record.scoring_id, record.value, record.invalid_reason, record.config_digest)
+            yield "rewards", (place, task, record.sample, *what)
         case TaskIssued():
             whole = (record.run_id, record.domain, record.level, record.split, record.num_samples, record.policy)
-            yield "tasks", (place, task, *whole, event.time_s)
+            yield "tasks", (place, task, *whole, record_digest(record.verifier), event.time_s)
         case Batch():
             digest = record_digest(record)
             yield "batches", (place, event.id, task, record.run_id, digest, record.scoring_id)
+            for row in record.rows:
+                yield "batch_rows", (place, row.sample, row.reward, row.advantage)
         case Decision():
-            why = (record.stage, record.reason, record.batch_id)
+            why = (record.stage, record.reason, record.batch_id, record.num_valid, record.reward_mean)
             yield "decisions", (place, event.id, task, record.run_id, *why)
         case DeadLetter() if record.topic in topics:
             yield "letters", (place, place_of(topics[record.topic], record.partition, record.offset))

@@ -15,7 +15,12 @@ from schemas.limits import FETCH_BYTES, GATHER_BYTES, GATHER_MS
 TIMEOUT_S = 15.0
 EARLIEST, LATEST = -2, -1
 """What the protocol's ListOffsets takes for a time, for the two ends of a partition."""
-LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+LEADERLESS = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+)
 """For a moment so, right after a topic was created or a broker came back."""
 At = tuple[str, int]
 Start = Literal["beginning", "end"] | float | Mapping[At, int]

@@ -94,6 +94,16 @@ class Reader:
                 if event is not None:
                     yield event
 
+    def records(self) -> Iterator[RawRecord]:
+        """Yield records as they stand, repeats and what is no event too, until the end. Raises LogError."""
+        while self._is_open and not self.at_end:
+            if not self._buffer:
+                self._fetch(500, 0.1)
+            while self._buffer and self._is_open:
+                raw = self._take_raw(self._buffer.popleft())
+                if raw is not None:
+                    yield raw
+
     def lag(self) -> dict[str, int]:
         """Return how many offsets were not handed out yet, by topic, as far as the client knows."""
         lags: dict[str, int] = {}
@@ -124,6 +134,20 @@ class Reader:
 
     def _take(self, message: Message) -> Event[Any] | None:
         """Return the message's event; None for what is no event, was seen before, or is beyond the end."""
+        raw = self._take_raw(message)
+        if raw is None:
+            return None
+        try:
+            event = to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
+        except DecodeError as undecodable:
+            if self._on_undecodable is None:
+                raise
+            self._on_undecodable(raw, undecodable)
+            return None
+        return event if self._is_new(event.id) else None
+
+    def _take_raw(self, message: Message) -> RawRecord | None:
+        """Return the message's record; None for what is none, or is beyond the end."""
         error = message.error()
         at = (in_catalogue(self._log, str(message.topic())), int(message.partition() or 0))
         if error is not None:
@@ -134,15 +158,7 @@ class Reader:
             self._reach(at, offset)
             return None
         self._reach(at, offset + 1)
-        raw = raw_record(message, Position(*at, offset))
-        try:
-            event = to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
-        except DecodeError as undecodable:
-            if self._on_undecodable is None:
-                raise
-            self._on_undecodable(raw, undecodable)
-            return None
-        return event if self._is_new(event.id) else None
+        return raw_record(message, Position(*at, offset))
 
     def _take_error(self, error: KafkaError, at: At, message: Message) -> None:
         code = error.code()

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from rollog.exit_codes import ExitCode, code_of
+from rollog.history_cli import mount as mount_history
 from rollog.options import AsJson, ConfigFiles, Flags, Home, RunName, example, invocation, print_json, with_log
 from schemas.errors import RollogError
 
@@ -218,6 +219,7 @@ def mount_broker() -> None:
 def main() -> None:
     """Run the command line."""
     mount_broker()
+    mount_history(app)
     try:
         app(prog_name="rollog")
     except RollogError as error:

@@ -36,6 +36,7 @@ from tests import samples
 Events = list[Event[Any]]
 SendAll = Callable[[Events], Events]
 SOURCE = "rollog/test"
+START_S = 1_000.0
 
 
 class MemoryLog:
@@ -83,8 +84,11 @@ class MemoryLog:
         assert where is not None
         return next(raw for raw in self.records[where.topic, where.partition] if raw.position == where)
 
+    def event(self, raw: RawRecord) -> Event[Any]:
+        return to_event(raw, self.blobs)
+
     def events(self, topic: str) -> Events:
-        return [to_event(raw, self.blobs) for (name, _), kept in self.records.items() if name == topic for raw in kept]
+        return [self.event(raw) for (name, _), kept in self.records.items() if name == topic for raw in kept]
 
     def open_reader(self, topics: Sequence[str], **options: Any) -> "MemoryReader":
         return MemoryReader(self, topics, **options)
@@ -132,14 +136,18 @@ def write_history(
     num_samples: int = 2,
     per_step: int = 1,
     chunk: int = 1,
+    start_s: float = START_S,
 ) -> None:
-    """Write it: the base policy, then groups of tasks, of which every third has no variance; steps on the others."""
+    """Write it: the base policy, then groups of tasks, of which every third has no variance; steps on the others.
+
+    On a broker, which deletes batches of old, `start_s` has to be now.
+    """
     send_all([policy(run, 0)])
     waiting: Events = []
     step = 0
     for first in range(0, num_tasks, chunk):
         places = range(first, min(num_tasks, first + chunk))
-        ends = write_groups(send_all, [issue(run, place, num_samples) for place in places], version=step)
+        ends = write_groups(send_all, [issue(run, place, num_samples, start_s) for place in places], version=step)
         waiting += [end for end in ends if isinstance(end.record, Batch)]
         while len(waiting) >= per_step:
             taken, waiting, step = waiting[:per_step], waiting[per_step:], step + 1
@@ -147,10 +155,10 @@ def write_history(
             send_all([policy(run, step)])
 
 
-def issue(run: str, place: int, num_samples: int) -> Event[Any]:
+def issue(run: str, place: int, num_samples: int, start_s: float = START_S) -> Event[Any]:
     name = task_id(run, "train", place)
     task = samples.task(task_id=name, run_id=run, index=place, num_samples=num_samples, level=place % 2)
-    return new_event(task, id=name, key=name, source=SOURCE, correlation_id=name, time_s=1_000.0 + place)
+    return new_event(task, id=name, key=name, source=SOURCE, correlation_id=name, time_s=start_s + place)
 
 
 def derived(record: Any, event_id: str, cause: Event[Any], later_s: float) -> Event[Any]:
