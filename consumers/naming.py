@@ -63,8 +63,8 @@ def find_reward(index: Index, text: str) -> Named:
     if "/" in text:
         return find_rollout(index, text)
     query = (
-        "SELECT id, place, task, sample FROM events WHERE id >= ?1 AND id < ?2 AND kind = 'reward_scored' "
-        "GROUP BY id HAVING place = min(place) ORDER BY id LIMIT ?3"
+        "SELECT id, min(place), task, sample FROM events WHERE id >= ?1 AND id < ?2 AND kind = 'reward_scored' "
+        "GROUP BY id ORDER BY id LIMIT ?3"
     )
     found = list(index.ask(query, text, text + TOP, MOST_HINTS)) if text else []
     exact = [row for row in found if row[0] == text]

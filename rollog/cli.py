@@ -169,18 +169,6 @@ def recompute(
         raise typer.Exit(ExitCode.FELL_SHORT)
 
 
-@app.command(epilog=example("rollog report --run demo-0-1"))
-def report(*, run_name: RunName = "", config: ConfigFiles = None, flags: Flags = None, home: Home = None) -> None:
-    """Print, as JSON, what became of every task and batch of a run, by the log; exit status 1 if the books are off."""
-    from rollog.report import account_for
-
-    called = with_log(invocation(config, flags, home, run=run_name))
-    account = account_for(called.settings, blob_dir=called.blob_dir)
-    print_json(account)
-    if account["findings"]:
-        raise typer.Exit(ExitCode.FELL_SHORT)
-
-
 @app.command(epilog=example("rollog demo --seed 3"))
 def demo(
     *,

@@ -1,4 +1,4 @@
-"""The verbs about history: index, audit, verify-log, seal. Only `seal --apply` writes."""
+"""The verbs about history: index, audit, verify-log, seal, report. Only `seal --apply` writes."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -153,9 +153,61 @@ def seal(
         typer.echo(f"{report.num_records} records {done}")
 
 
+def report(
+    context: typer.Context,
+    *,
+    run_name: RunName = "",
+    config: ConfigFiles = None,
+    flags: Flags = None,
+    home: Home = None,
+) -> None:
+    """Print, as JSON, what became of every task and batch of a run, by the log; exit status 1 if the books are off."""
+    if context.invoked_subcommand is not None:
+        return
+    from rollog.report import account_for
+
+    called = with_log(invocation(config, flags, home, run=run_name))
+    account = account_for(called.settings, blob_dir=called.blob_dir)
+    print_json(account)
+    if account["findings"]:
+        raise typer.Exit(ExitCode.FELL_SHORT)
+
+
+def report_bias(
+    *,
+    rebuild: Rebuild = False,
+    run_name: RunName = "",
+    config: ConfigFiles = None,
+    flags: Flags = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare what was trained on with what was issued, by domain, level, length and latency, with every reason."""
+    from rollog.bias import bias_of, tables_of
+    from rollog.history import history
+
+    called = with_log(invocation(config, flags, home, run=run_name))
+    with history(called, rebuild=rebuild) as past:
+        found = bias_of(past.index, called.settings.run)
+    if as_json:
+        print_json(found)
+        return
+    from rich.console import Console
+
+    console = Console()
+    for table in tables_of(found):
+        console.print(table, "")
+    for line in found.biased or ("nothing trains more or less often than chance explains",):
+        typer.echo(line)
+
+
 def mount(app: typer.Typer) -> None:
     """Add the verbs to the command line."""
     app.command("index", epilog=example("rollog index --run demo-0-1 --rebuild"))(index)
     app.command("audit", epilog=example("rollog audit rollout 1f0c.../3 --run demo-0-1"))(audit)
     app.command("verify-log", epilog=example("rollog verify-log --run demo-0-1 --json"))(verify_log)
     app.command("seal", epilog=example("rollog seal --run demo-0-1 --apply"))(seal)
+    reports = typer.Typer(rich_markup_mode=None)
+    reports.callback(invoke_without_command=True, epilog=example("rollog report --run demo-0-1"))(report)
+    reports.command("bias", epilog=example("rollog report bias --run demo-0-1"))(report_bias)
+    app.add_typer(reports, name="report")
