@@ -117,6 +117,10 @@ class Index:
     def flush(self, reached: dict[At, int] | None = None) -> None:
         """Write what was added and how far it reaches, in one transaction; `reached` may lie behind trailing gaps."""
         self._next |= reached or {}
+        known = self.offsets
+        if not self._rows and all(known.get(at, -1) >= offset for at, offset in self._next.items()):
+            self._next.clear()
+            return  # a write, however small, is synced when the file is closed, and looking up is to be quick
         self.db.execute("BEGIN IMMEDIATE")
         try:
             for table, rows in self._rows.items():
@@ -200,7 +204,11 @@ class Index:
         return row
 
     def _make(self) -> None:
-        """Create what is missing."""
+        """Create what is missing, all of it or nothing."""
+        if self.one("PRAGMA user_version") == (FORMAT,):
+            known = {row[0] for row in self.ask("SELECT name FROM topics")}
+            if known >= set(TOPICS):
+                return
         self.db.execute("BEGIN IMMEDIATE")
         self.db.execute(f"PRAGMA user_version = {FORMAT}")
         self.db.execute("CREATE TABLE IF NOT EXISTS topics (number INTEGER PRIMARY KEY, name TEXT UNIQUE)")

@@ -22,16 +22,11 @@ QUERIES: dict[str, str] = {
     "end": """
         SELECT max(place), 'task ' || task || ' ends ' || count(DISTINCT end) || ' times: '
         || group_concat(DISTINCT what) FROM (
-            SELECT place, task, id || digest AS end, 'batch ' || id AS what, scoring FROM batches
+            SELECT place, task, id AS end, 'batch ' || id AS what, scoring FROM batches
             UNION ALL SELECT place, task, id, 'decision ' || reason, 'live' FROM decisions WHERE stage = 'assembler'
             UNION ALL SELECT l.place, t.task, 'letter', 'dead letter', 'live'
             FROM letters l JOIN tasks t ON t.place = l.origin
         ) GROUP BY task, scoring HAVING count(DISTINCT end) > 1
-    """,
-    "rollout end": """
-        SELECT max(place), 'rollout ' || task || '/' || sample || ' ends in two ways: ' || group_concat(DISTINCT why)
-        FROM rollouts GROUP BY task, sample
-        HAVING count(DISTINCT why || '/' || num_turns || '/' || num_tokens) > 1
     """,
     "turn": """
         SELECT r.place, 'rollout ' || r.task || '/' || r.sample || ' ended after ' || r.num_turns
@@ -142,11 +137,18 @@ STRICT: dict[str, str] = {
         SELECT e.place, 'a repeat of ' || e.id FROM events e
         WHERE EXISTS (SELECT 1 FROM events f WHERE f.id = e.id AND f.place < e.place)
     """,
+    "twin": """
+        SELECT max(place), 'rollout ' || task || '/' || sample || ' ends in two ways: ' || group_concat(DISTINCT why)
+        FROM rollouts GROUP BY task, sample
+        HAVING count(DISTINCT why || '/' || num_turns || '/' || num_tokens) > 1
+        UNION ALL SELECT max(place), 'batch ' || id || ' has ' || count(DISTINCT digest) || ' contents'
+        FROM batches GROUP BY id HAVING count(DISTINCT digest) > 1
+    """,
     "put aside": """
         SELECT u.place, u.error FROM undecodable u WHERE EXISTS (SELECT 1 FROM letters l WHERE l.origin = u.place)
     """,
 }
-"""What is no fault, but should not be in the log of a run that is over."""
+"""What is no fault, since of one id the first event counts, but tells of kills; a quiet run that is over has none."""
 
 COUNTS: dict[str, str] = {
     "tasks": "SELECT count(DISTINCT task) FROM tasks",

@@ -6,8 +6,8 @@ import msgspec
 class LogSealed(msgspec.Struct, frozen=True, kw_only=True):
     """All records of one partition from `first` up to `end` had this digest.
 
-    The digest is a chain over each record's offset, timestamp, key, value and headers (consumers/sealing.py says how). It
-    starts from the seal before, so that a later seal also stands for all before it.
+    The digest is a chain over each record's offset, timestamp, key, value and headers; consumers/sealing.py says how.
+    It starts from the seal before, so that a later seal also stands for all before it.
     """
 
     topic: str

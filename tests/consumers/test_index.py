@@ -59,8 +59,10 @@ def test_every_record_of_the_log_has_its_place(log: MemoryLog, tmp_path: Path) -
 def test_an_index_that_is_up_to_date_takes_nothing_twice(log: MemoryLog, tmp_path: Path) -> None:
     index = made(tmp_path / "i", log)
     before = content(index)
+    changes = index.db.total_changes
     assert catch_up(index, log).num_events == 0
     assert content(index) == before
+    assert index.db.total_changes == changes
 
 
 def test_what_comes_later_is_added_and_gives_what_a_rebuild_gives(log: MemoryLog, tmp_path: Path) -> None:

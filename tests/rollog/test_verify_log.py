@@ -117,19 +117,19 @@ def test_a_doubled_end_is_named(log: MemoryLog, tmp_path: Path) -> None:
     assert f"task {TRAINED} ends 2 times: " in report.details[0].what
 
 
-def test_a_second_batch_of_other_content_is_a_doubled_end_and_a_repeat_is_none(log: MemoryLog, tmp_path: Path) -> None:
+def test_a_repeat_is_no_end_and_of_twins_the_first_counts(log: MemoryLog, tmp_path: Path) -> None:
     batch = one(log, "batches")
     log.send(batch)
-    assert verified(log, tmp_path).findings == 0
-    assert verified(log, tmp_path).counts["repeats"] == 1
-    other = log.send(replace(batch, record=replace(batch.record, level=9)))
-    assert named(verified(log, tmp_path)) == {("end", str(other.position))}
-
-
-def test_a_rollout_that_ends_in_two_ways_is_named(log: MemoryLog, tmp_path: Path) -> None:
     ended = next(event for event in log.events("rollouts") if event.type.startswith("rollog.rollout_ended"))
-    again = log.send(replace(ended, record=replace(ended.record, why="deadline")))
-    assert named(verified(log, tmp_path)) == {("rollout end", str(again.position))}
+    twins = [
+        log.send(replace(batch, record=replace(batch.record, level=9))),
+        log.send(replace(ended, record=replace(ended.record, why="deadline"))),
+    ]
+    report = verified(log, tmp_path)
+    assert (report.findings, report.counts["repeats"]) == (0, 3)
+    strict = verified(log, tmp_path, strict=True)
+    assert {("twin", str(twin.position)) for twin in twins} <= named(strict)
+    assert strict.by_kind["twin"] == 2
 
 
 def edit_row(batch: Any, **changes: Any) -> Any:
