@@ -116,7 +116,8 @@ class Index:
 
     def flush(self, reached: dict[At, int] | None = None) -> None:
         """Write what was added and how far it reaches, in one transaction; `reached` may lie behind trailing gaps."""
-        self._next |= reached or {}
+        for at, offset in (reached or {}).items():
+            self._next[at] = max(offset, self._next.get(at, 0))
         known = self.offsets
         if not self._rows and all(known.get(at, -1) >= offset for at, offset in self._next.items()):
             self._next.clear()

@@ -56,9 +56,10 @@ def read_stretches(open_reader: OpenReader, stretches: dict[At, list[int]]) -> d
         on_undecodable=lambda _raw, _error: None,
     )
     try:
-        for event in reader:
-            if event.position in wanted:
-                found[event.position] = event
+        for raw in reader.records():
+            event = reader.decode(raw) if raw.position in wanted else None
+            if event is not None:
+                found[raw.position] = event
             passed = [at for at, last in open_ends.items() if reader.positions[at] > last]
             for at in passed:
                 del open_ends[at]

@@ -29,6 +29,7 @@ from schemas.config import LogSettings
 from schemas.connection import in_catalogue, on_cluster
 from schemas.errors import DecodeError, LogError
 from schemas.events import Event, Position
+from schemas.limits import FETCH_BYTES
 
 __all__ = ["RawRecord", "Reader", "end_offsets", "partition_of"]
 OnUndecodable = Callable[[RawRecord, DecodeError], None]
@@ -48,19 +49,20 @@ class Reader:
         on_undecodable: OnUndecodable | None = None,
         dedupe: int = 65_536,
         headers_only: bool = False,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> None:
         """Open it; raises LogError where `start` is not on the log.
 
         `start` is an end of the topics, a time in seconds since the epoch, or the next offset of every partition to
         read; partitions that it does not name are not read. With `headers_only` events have no record, and values that
-        cannot be decoded don't matter.
+        cannot be decoded don't matter. `fetch_bytes` are asked of a partition at once: few where few are wanted.
         """
         self._log, self._blobs = log, BlobStore(blob_dir)
         self._on_undecodable, self._dedupe, self._headers_only = on_undecodable, dedupe, headers_only
         self._is_open = True
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._buffer: deque[Message] = deque()
-        self._consumer = open_consumer(log)
+        self._consumer = open_consumer(log, **{"fetch.message.max.bytes": fetch_bytes})
         self.positions: dict[At, int] = starts(self._consumer, log, topics, start)
         """Next offset by partition, of what was handed out."""
         self._ends = offsets_at(self._consumer, log, dict.fromkeys(self.positions, LATEST)) if bounded else None
@@ -104,6 +106,16 @@ class Reader:
                 if raw is not None:
                     yield raw
 
+    def decode(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the event of a record; None for what is none, of which `on_undecodable` hears. Raises DecodeError."""
+        try:
+            return to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
+        except DecodeError as undecodable:
+            if self._on_undecodable is None:
+                raise
+            self._on_undecodable(raw, undecodable)
+            return None
+
     def lag(self) -> dict[str, int]:
         """Return how many offsets were not handed out yet, by topic, as far as the client knows."""
         lags: dict[str, int] = {}
@@ -135,16 +147,8 @@ class Reader:
     def _take(self, message: Message) -> Event[Any] | None:
         """Return the message's event; None for what is no event, was seen before, or is beyond the end."""
         raw = self._take_raw(message)
-        if raw is None:
-            return None
-        try:
-            event = to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
-        except DecodeError as undecodable:
-            if self._on_undecodable is None:
-                raise
-            self._on_undecodable(raw, undecodable)
-            return None
-        return event if self._is_new(event.id) else None
+        event = None if raw is None else self.decode(raw)
+        return event if event is not None and self._is_new(event.id) else None
 
     def _take_raw(self, message: Message) -> RawRecord | None:
         """Return the message's record; None for what is none, or is beyond the end."""
@@ -174,6 +178,8 @@ class Reader:
 
     def _reach(self, at: At, position: int) -> None:
         """Note the next offset to hand out, and whether that is the end."""
+        if self._ends is not None:
+            position = min(position, self._ends.get(at, position))  # what came later was not handed out
         self.positions[at] = max(self.positions.get(at, 0), position)
         if self._ends is not None and at in self._open and position >= self._ends[at]:
             self._open.discard(at)

@@ -14,12 +14,15 @@ from consumers.index import CaughtUp, Index, OnProgress, open_index
 from consumers.reader import Reader
 from rollog.options import Invocation
 
+LOOKUP_FETCH_BYTES = 128 << 10
+
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """A log's past, as far as it reached when it was opened."""
 
     index: Index
     open_reader: OpenReader
+    """For single records: it fetches little at once."""
     state: LogState
     caught_up: CaughtUp
 
@@ -34,7 +37,8 @@ def history(called: Invocation, *, rebuild: bool = False) -> Iterator[History]:
     try:
         with progress_of("indexing the log") as on_progress:
             caught_up = index.catch_up(open_reader, state.bounds, on_progress=on_progress)
-        yield History(index=index, open_reader=open_reader, state=state, caught_up=caught_up)
+        look_up = partial(open_reader, fetch_bytes=LOOKUP_FETCH_BYTES)
+        yield History(index=index, open_reader=look_up, state=state, caught_up=caught_up)
     finally:
         index.close()
 

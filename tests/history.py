@@ -117,12 +117,15 @@ class MemoryReader:
                     yield raw
 
     def __iter__(self) -> Iterator[Event[Any]]:
-        for raw in self.records():
-            try:
-                yield to_event(raw, self.log.blobs)
-            except DecodeError as error:
-                assert self._on_undecodable is not None
-                self._on_undecodable(raw, error)
+        yield from filter(None, map(self.decode, self.records()))
+
+    def decode(self, raw: RawRecord) -> Event[Any] | None:
+        try:
+            return to_event(raw, self.log.blobs)
+        except DecodeError as error:
+            assert self._on_undecodable is not None
+            self._on_undecodable(raw, error)
+            return None
 
     def close(self) -> None:
         pass
