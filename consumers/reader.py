@@ -31,6 +31,7 @@ from schemas.config import LogSettings
 from schemas.connection import in_catalogue, on_cluster
 from schemas.errors import DecodeError, LogError
 from schemas.events import Event, Position
+from schemas.limits import FETCH_BYTES
 
 __all__ = ["EventReader", "RawRecord", "Reader", "end_offsets", "partition_of"]
 SMALL_FETCHES = {"queued.max.messages.kbytes": "8192", "fetch.message.max.bytes": str(1 << 20)}
@@ -57,6 +58,14 @@ class EventReader(Protocol):
         """Yield events until the end, or until `close`."""
         ...
 
+    def records(self) -> Iterator[RawRecord]:
+        """Yield records as they stand, repeats and what is no event too, until the end or `close`."""
+        ...
+
+    def decode(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the event of a record, a repeat too; None for what is none, of which `on_undecodable` hears."""
+        ...
+
     def lag(self) -> dict[str, int]:
         """Return how many offsets were not handed out yet, by topic."""
         ...
@@ -80,19 +89,20 @@ class Reader:
         on_undecodable: OnUndecodable | None = None,
         dedupe: int = 65_536,
         headers_only: bool = False,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> None:
         """Open it; raises LogError where `start` is not on the log.
 
         `start` is an end of the topics, a time in seconds since the epoch, or the next offset of every partition to
         read; partitions that it does not name are not read. With `headers_only` events have no record, and values that
-        cannot be decoded don't matter.
+        cannot be decoded don't matter. `fetch_bytes` are asked of a partition at once: few where few are wanted.
         """
         self._log, self._blobs = log, BlobStore(blob_dir)
         self._on_undecodable, self._headers_only = on_undecodable, headers_only
         self._is_open = True
         self._seen = RecentIds(dedupe)
         self._buffer: deque[Message] = deque()
-        self._consumer = open_consumer(log)
+        self._consumer = open_consumer(log, **{"fetch.message.max.bytes": fetch_bytes})
         self.positions: dict[At, int] = starts(self._consumer, log, topics, start)
         """Next offset by partition, of what was handed out."""
         self._ends = offsets_at(self._consumer, log, dict.fromkeys(self.positions, LATEST)) if bounded else None
@@ -112,7 +122,7 @@ class Reader:
         events: list[Event[Any]] = []
         while self._buffer and len(events) < max_events:
             raw = self._take(self._buffer.popleft())
-            event = None if raw is None else self._decode(raw)
+            event = None if raw is None else self._new(raw)
             if event is not None:
                 events.append(event)
         return events
@@ -120,7 +130,7 @@ class Reader:
     def __iter__(self) -> Iterator[Event[Any]]:
         """Yield events until the end, or until `close`. Raises as `poll` does."""
         for raw in self.records():
-            event = self._decode(raw)
+            event = self._new(raw)
             if event is not None:
                 yield event
 
@@ -136,6 +146,16 @@ class Reader:
                 raw = self._take(self._buffer.popleft())
                 if raw is not None:
                     yield raw
+
+    def decode(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the event of a record; None for what is none, of which `on_undecodable` hears. Raises DecodeError."""
+        try:
+            return to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
+        except DecodeError as undecodable:
+            if self._on_undecodable is None:
+                raise
+            self._on_undecodable(raw, undecodable)
+            return None
 
     def lag(self) -> dict[str, int]:
         """Return how many offsets were not handed out yet, by topic, as far as the client knows."""
@@ -179,16 +199,10 @@ class Reader:
         self._reach(at, offset + 1)
         return raw_record(message, Position(*at, offset))
 
-    def _decode(self, raw: RawRecord) -> Event[Any] | None:
+    def _new(self, raw: RawRecord) -> Event[Any] | None:
         """Return the record's event; None for what is no event or was seen before."""
-        try:
-            event = to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
-        except DecodeError as undecodable:
-            if self._on_undecodable is None:
-                raise
-            self._on_undecodable(raw, undecodable)
-            return None
-        return event if self._seen.add(event.id) else None
+        event = self.decode(raw)
+        return event if event is not None and self._seen.add(event.id) else None
 
     def _take_error(self, error: KafkaError, at: At, message: Message) -> None:
         code = error.code()
@@ -204,6 +218,8 @@ class Reader:
 
     def _reach(self, at: At, position: int) -> None:
         """Note the next offset to hand out, and whether that is the end."""
+        if self._ends is not None:
+            position = min(position, self._ends.get(at, position))  # what came later was not handed out
         self.positions[at] = max(self.positions.get(at, 0), position)
         if self._ends is not None and at in self._open and position >= self._ends[at]:
             self._open.discard(at)

@@ -62,7 +62,7 @@ class TapeReader:
         """Return what is there; waits where nothing is left. Raises TapeError, and DecodeError where none takes it."""
         events: list[Event[Any]] = []
         while self._heads and len(events) < max_events and not self._closed.is_set():
-            event = self._decode(self._pop())
+            event = self._new(self._pop())
             if event is not None:
                 events.append(event)
         if not events and not self.at_end:
@@ -72,7 +72,7 @@ class TapeReader:
     def __iter__(self) -> Iterator[Event[Any]]:
         """Yield events until the end, or until `close`. Raises as `poll` does."""
         for raw in self.records():
-            event = self._decode(raw)
+            event = self._new(raw)
             if event is not None:
                 yield event
 
@@ -82,6 +82,16 @@ class TapeReader:
             yield self._pop()
         if not self._bounded:
             self._closed.wait()
+
+    def decode(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the event of a record; None for what is none, of which `on_undecodable` hears. Raises DecodeError."""
+        try:
+            return to_outline(raw) if self._headers_only else to_event(raw, self._tape)
+        except DecodeError as undecodable:
+            if self._on_undecodable is None:
+                raise
+            self._on_undecodable(raw, undecodable)
+            return None
 
     def lag(self) -> dict[str, int]:
         """Return how many offsets were not handed out yet, by topic."""
@@ -117,16 +127,10 @@ class TapeReader:
         else:
             heapq.heappush(self._heads, (head.timestamp_ms, order, head, at, following))
 
-    def _decode(self, raw: RawRecord) -> Event[Any] | None:
+    def _new(self, raw: RawRecord) -> Event[Any] | None:
         """Return the record's event; None for what is no event or was seen before."""
-        try:
-            event = to_outline(raw) if self._headers_only else to_event(raw, self._tape)
-        except DecodeError as undecodable:
-            if self._on_undecodable is None:
-                raise
-            self._on_undecodable(raw, undecodable)
-            return None
-        return event if self._seen.add(event.id) else None
+        event = self.decode(raw)
+        return event if event is not None and self._seen.add(event.id) else None
 
 
 def starts(tape: TapeFile, topics: Sequence[str], start: Start) -> dict[At, int]:
