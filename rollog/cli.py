@@ -206,9 +206,17 @@ def mount_broker() -> None:
     app.add_typer(broker, name="broker")
 
 
+def mount_rescoring() -> None:
+    """Add the verbs that score history again."""
+    from rollog.rescore_cli import mount
+
+    mount(app)
+
+
 def main() -> None:
     """Run the command line."""
     mount_broker()
+    mount_rescoring()
     try:
         app(prog_name="rollog")
     except RollogError as error:

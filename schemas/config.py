@@ -13,6 +13,7 @@ import msgspec
 
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
+from schemas.scorings import VerifierChoice
 from schemas.tasks import SamplingParams
 
 
@@ -88,6 +89,10 @@ class VerifierSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     attempts: int = 3
     grace_s: float = 15.0
     """Seconds after a task's deadline until its unfinished rollouts are scored invalid."""
+    named: dict[str, VerifierChoice] = {}
+    """Verifiers under names of one's own, for shadows and for `rollog rescore --verifier NAME`."""
+    shadows: dict[str, tuple[str, ...]] = {}
+    """By domain (`*` is every domain): names of verifiers, or kinds, that score too and are compared; none trains."""
 
 
 class AssemblerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

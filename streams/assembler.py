@@ -22,9 +22,9 @@ from schemas.config import AssemblerSettings
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id
+from schemas.scorings import LIVE
 from streams.assembly import assemble
 from streams.outbox import Outbox, Writer
-from streams.scoring import LIVE
 
 Ack = Callable[[], None]
 

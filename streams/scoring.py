@@ -13,13 +13,11 @@ from schemas.executions import ExecutionFinished
 from schemas.ids import derive_id, rollout_id
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
+from schemas.scorings import LIVE
 from schemas.tasks import TaskIssued, VerifierSpec
 from schemas.trajectory import Group, Trajectory, order_of
 from streams.verifiers import VERIFIERS
 from streams.verifiers.interface import Score
-
-LIVE = "live"
-"""The scoring that training follows."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,9 +70,12 @@ def without_worth(trajectory: Trajectory) -> Finding | None:
     return None
 
 
-def reward_of(task: TaskIssued, sample: int, finding: Finding, *, scoring_id: str = LIVE) -> RewardScored:
-    """Return the reward that a finding is."""
-    verifier = VERIFIERS.get(task.verifier.kind)
+def reward_of(
+    task: TaskIssued, sample: int, finding: Finding, *, spec: VerifierSpec | None = None, scoring_id: str = LIVE
+) -> RewardScored:
+    """Return the reward that a finding is, by the task's own spec unless another was applied."""
+    spec = spec or task.verifier
+    verifier = VERIFIERS.get(spec.kind)
     score = finding.score
     return RewardScored(
         task_id=task.task_id,
@@ -85,9 +86,9 @@ def reward_of(task: TaskIssued, sample: int, finding: Finding, *, scoring_id: st
         invalid_reason=finding.invalid_reason,
         detail=finding.detail if score is None else score.detail,
         parts={} if score is None else score.parts,
-        verifier=task.verifier.kind,
+        verifier=spec.kind,
         verifier_version=0 if verifier is None else verifier.version,
-        config_digest=record_digest(task.verifier),
+        config_digest=record_digest(spec),
         scoring_id=scoring_id,
         attempts=finding.attempts,
         score_s=finding.score_s,
