@@ -9,7 +9,6 @@ Memory is the resident peak of such a process over a small and a large history.
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -109,9 +108,7 @@ def records(num_rollouts: int, start_s: float) -> Iterator[Record]:
             )
             for topic, content, event_id, after_s in made:
                 moment_s = time_s + after_s + sample / 100
-                event = new_event(
-                    content, id=event_id, key=issued.key, source="bench", cause=issued, time_s=moment_s
-                )
+                event = new_event(content, id=event_id, key=issued.key, source="bench", cause=issued, time_s=moment_s)
                 yield record(topic, event)
 
 
@@ -166,12 +163,14 @@ def raw_s(log: LogSettings) -> float:
 
 
 def pass_s(log: LogSettings, home: Path) -> float:
+
     start_s = time.perf_counter()
     plan = make_plan(Settings(log=log), CHOICE, Options(), Span(), blob_dir=home, applies=True)
     outcome = run_plan(plan, num_workers=1, on_progress=lambda _num: None)
     elapsed_s = time.perf_counter() - start_s
     assert outcome.num_written == sum(t.num_compared for t in outcome.comparison.domains.values()) > 0
     assert outcome.num_open == outcome.num_undecodable == 0
+
     return elapsed_s
 
 
@@ -187,8 +186,13 @@ def be_alone(what: str, bootstrap: str, namespace: str, home: str) -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     log = LogSettings(bootstrap=bootstrap, namespace=namespace)
     elapsed_s = raw_s(log) if what == "raw" else pass_s(log, Path(home))
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"s": elapsed_s, "mb": peak_mb}))
+    print(json.dumps({"s": elapsed_s, "cpu_s": time.process_time(), "mb": peak_mb()}))
+
+
+def peak_mb() -> float:
+    """Return the resident peak of this program; what `getrusage` has begins with that of who started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def measure(small: int = SMALL, large: int = LARGE) -> list[dict[str, Any]]:

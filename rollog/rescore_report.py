@@ -20,7 +20,8 @@ FLIPS = ("up", "down", "newly_valid", "newly_invalid")
 def with_progress(total: int, work: Callable[[Callable[[int], None]], Outcome]) -> Outcome:
     """Return what the work does, its progress on stderr."""
     columns = (TextColumn("records"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("records", total=total)
         return work(lambda num: progress.advance(bar, num))
 

@@ -30,8 +30,8 @@ MAY_IMPORT = {
     "learner": ("schemas", "learner", *DOORS, *SERVICE, "consumers.feed"),
     "rollog": PARTS,
 }
-"""Beyond doors and service: the evaluator draws held-out tasks as the issuer does, rescoring reads history, and the feed
-is the learner's."""
+"""Beyond doors and service: the evaluator draws held-out tasks as the issuer does, rescoring reads history, and the
+feed is the learner's."""
 CLIENTS = ("confluent_kafka", "aiokafka")
 MAY_USE_CLIENTS = (
     "producers/publisher.py",

@@ -35,7 +35,7 @@ class TopicStream:
             log, **{"queued.max.messages.kbytes": QUEUE_KBYTES, "fetch.message.max.bytes": FETCH_BYTES}
         )
         self._position = self._end = 0
-        self._partition = 0
+        self._partition, self._is_over = 0, True
         self.messages: list[Message] = []
         self.ranks: list[int] = []
         """Of each message: its time, and below it the topic's place, so that no two topics' are equal."""
@@ -46,18 +46,22 @@ class TopicStream:
         """Go to a partition's range."""
         self._partition, self._position, self._end = partition, start, end
         self.messages, self.ranks, self.next = [], [], 0
-        if start < end:
+        self._is_over = start >= end
+        if not self._is_over:
             self._consumer.assign([TopicPartition(on_cluster(self._log, self.topic), partition, start)])
 
     def fill(self) -> bool:
         """Have at least one message in hand; returns False at the end. Raises LogError."""
         if self.next < len(self.messages):
             return True
+        if self._is_over:
+            return False
         while self._position < self._end:
             if self._fetch():
                 return True
         self.messages, self.ranks, self.next = [], [], 0
         self._consumer.unassign()
+        self._is_over = True
         return False
 
     @property

@@ -35,6 +35,7 @@ from streams.verifiers import VERIFIERS
 
 CHECK_EVERY = 2_000
 """Records between two reports of progress."""
+LINGER_MS = "500"
 
 
 class Selection(Protocol):
@@ -229,7 +230,11 @@ def run_pass(plan: Plan, partitions: Iterable[int], on_progress: OnProgress = la
     """Do a share of a pass in this process. Raises LogError, ConfigError."""
     if not plan.applies:
         return Pass(plan, None, on_progress).run(partitions)
-    publisher = Publisher(plan.log, source=plan.source, blob_dir=plan.blob_dir)
+    # Nobody waits for a single reward, and a request costs as much as many of them.
+    client = {"linger.ms": LINGER_MS, **plan.log.client}
+    publisher = Publisher(
+        msgspec.structs.replace(plan.log, client=client), source=plan.source, blob_dir=plan.blob_dir
+    )
     try:
         return Pass(plan, publisher, on_progress).run(partitions)
     finally:
