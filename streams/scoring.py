@@ -71,9 +71,15 @@ def without_worth(trajectory: Trajectory) -> Finding | None:
 
 
 def reward_of(
-    task: TaskIssued, sample: int, finding: Finding, *, spec: VerifierSpec | None = None, scoring_id: str = LIVE
+    task: TaskIssued,
+    sample: int,
+    finding: Finding,
+    *,
+    spec: VerifierSpec | None = None,
+    digest: str = "",
+    scoring_id: str = LIVE,
 ) -> RewardScored:
-    """Return the reward that a finding is, by the task's own spec unless another was applied."""
+    """Return the reward that a finding is, by the task's own spec unless another, whose digest is this, was applied."""
     spec = spec or task.verifier
     verifier = VERIFIERS.get(spec.kind)
     score = finding.score
@@ -88,7 +94,7 @@ def reward_of(
         parts={} if score is None else score.parts,
         verifier=spec.kind,
         verifier_version=0 if verifier is None else verifier.version,
-        config_digest=record_digest(spec),
+        config_digest=digest or record_digest(spec),
         scoring_id=scoring_id,
         attempts=finding.attempts,
         score_s=finding.score_s,

@@ -5,7 +5,6 @@ value that is no such record in today's version, or is a claim check, goes the w
 are skipped unseen, so that a turn whose arrays are broken is held here and refused by who needs them.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -90,17 +89,20 @@ class LeanDecoder:
             for record in get_topic(topic).records
         }
 
-    def record(self, key: bytes | None, value: bytes | None, headers: Headers, raw: Callable[[], RawRecord]) -> Any:
-        """Return the record. Raises DecodeError; `raw` makes the raw record where the codec has to see it."""
+    def record(self, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
+        """Return the record, None where the codec has to look at it."""
         # The publisher writes the type third, and a claim check's header last.
-        if key and value is not None and len(headers) > 2 and headers[2][0] == "ce_type" and headers[-1][0] != DATAREF:
-            decoder = self._decoders.get(headers[2][1])
-            if decoder is not None:
-                try:
-                    record = decoder.decode(value)
-                except (msgspec.MsgspecError, ValueError):
-                    pass  # the codec says in its own words what is wrong
-                else:
-                    if record.task_id.encode() == key:
-                        return record
-        return to_event(raw(), self._blobs).record
+        if not key or value is None or len(headers) < 3 or headers[2][0] != "ce_type" or headers[-1][0] == DATAREF:
+            return None
+        decoder = self._decoders.get(headers[2][1])
+        if decoder is None:
+            return None
+        try:
+            record = decoder.decode(value)
+        except (msgspec.MsgspecError, ValueError):
+            return None
+        return record if record.task_id.encode() == key else None
+
+    def whole(self, raw: RawRecord) -> Any:
+        """Return the record as the codec reads it. Raises DecodeError."""
+        return to_event(raw, self._blobs).record

@@ -6,7 +6,6 @@ ends say that were asked for before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -64,10 +63,9 @@ class TopicStream:
         self._is_over = True
         return False
 
-    @property
     def rank(self) -> int:
-        """Return the rank of the next message, END at the end."""
-        return self.ranks[self.next] if self.fill() else END
+        """Return the rank of the next message, END at the end. Raises LogError."""
+        return self.ranks[self.next] if self.next < len(self.ranks) or self.fill() else END
 
     def close(self) -> None:
         """Let go."""
@@ -111,17 +109,24 @@ class MergedTopics:
         """Open it; topics that come first go first where times are equal."""
         self.streams = [TopicStream(log, t, place=i, num_places=len(topics)) for i, t in enumerate(topics)]
 
-    def read(self, partition: int, starts: Mapping[At, int], ends: Mapping[At, int]) -> Iterator[tuple[str, Message]]:
-        """Yield topic and message up to the ends. Raises LogError."""
+    def runs(
+        self, partition: int, starts: Mapping[At, int], ends: Mapping[At, int]
+    ) -> Iterator[tuple[str, list[Message]]]:
+        """Yield topic and messages that follow each other, up to the ends. Raises LogError."""
         for stream in self.streams:
             at = (stream.topic, partition)
             stream.start(partition, starts[at], ends[at])
         while True:
-            first, second = sorted(self.streams, key=lambda stream: stream.rank)[:2]
-            limit = second.rank
-            if first.rank == END:
+            first, least, limit = self.streams[0], END, END
+            for stream in self.streams:
+                rank = stream.rank()
+                if rank < least:
+                    first, least, limit = stream, rank, least
+                elif rank < limit:
+                    limit = rank
+            if least == END:
                 return
-            yield from zip(repeat(first.topic), run_of(first, limit), strict=False)
+            yield first.topic, run_of(first, limit)
 
     def close(self) -> None:
         """Let go."""

@@ -1,7 +1,6 @@
 """History, partition by partition: the four topics of rollouts, read once and folded as they come."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,45 +26,58 @@ class History:
     """Reads ranges of the log's past. Not thread-safe."""
 
     def __init__(
-        self, log: LogSettings, *, blob_dir: Path, whole: frozenset[type[Any]] = frozenset(), on_reward: OnReward
+        self,
+        log: LogSettings,
+        *,
+        blob_dir: Path,
+        whole: frozenset[type[Any]] = frozenset(),
+        watched: str = "",
+        on_watched: OnReward = lambda _reward, _where: None,
     ) -> None:
-        """`whole` are the records that are wanted with all fields; `on_reward` sees each reward, of any scoring."""
+        """Open it; `whole` are the records that are wanted with all fields, `watched` is a scoring to hear of."""
         blobs = BlobStore(blob_dir)
         self.num_read = 0
         """Records, events or not."""
         self.undecodable: list[str] = []
         """What is wrong with the first few records that are no events."""
         self.num_undecodable = 0
-        self._on_reward = on_reward
+        self._watched, self._on_watched = watched, on_watched
         self._merged = MergedTopics(log, TOPICS)
         self._decoders = {topic: LeanDecoder(topic, blobs, whole=whole) for topic in TOPICS}
 
     def read(self, partition: int, found: Range, into: Rollouts) -> Iterator[None]:
         """Fold a partition's range, and yield each time that something is finished or closed. Raises LogError."""
-        finished, closed, add = into.finished, into.closed, into.add
-        decode = {topic: decoder.record for topic, decoder in self._decoders.items()}
-        for topic, message in self._merged.read(partition, found.starts, found.ends):
-            self.num_read += 1
-            key, headers = message.key(), message.headers() or []
-            try:
-                record = decode[topic](key, message.value(), headers, partial(as_raw, topic, message))
-            except DecodeError as error:
-                self._note(error)
-                continue
-            if topic == "rewards":
-                self._on_reward(record, Position(topic, partition, int(message.offset() or 0)))
-            add(key, record, message.timestamp()[1], headers)
-            if finished or closed:
-                yield
+        finished, closed, add, watched = into.finished, into.closed, into.add, self._watched
+        for topic, messages in self._merged.runs(partition, found.starts, found.ends):
+            decoder = self._decoders[topic]
+            decode = decoder.record
+            self.num_read += len(messages)
+            for message in messages:
+                key, headers = message.key(), message.headers() or []
+                record = decode(key, message.value(), headers)
+                if record is None:
+                    record = self._decode(decoder, as_raw(topic, message))
+                    if record is None:
+                        continue
+                if topic == "rewards" and record.scoring_id == watched:
+                    self._on_watched(record, Position(topic, partition, int(message.offset() or 0)))
+                add(key, record, message.timestamp()[1], headers)
+                if finished or closed:
+                    yield
 
     def close(self) -> None:
         """Let go."""
         self._merged.close()
 
-    def _note(self, error: DecodeError) -> None:
-        self.num_undecodable += 1
-        if len(self.undecodable) < 5:
-            self.undecodable.append(str(error)[:300])
+    def _decode(self, decoder: LeanDecoder, raw: RawRecord) -> Any:
+        """Return the record, None where it is no event of its topic."""
+        try:
+            return decoder.whole(raw)
+        except DecodeError as error:
+            self.num_undecodable += 1
+            if len(self.undecodable) < 5:
+                self.undecodable.append(str(error)[:300])
+            return None
 
 
 def as_raw(topic: str, message: Message) -> RawRecord:

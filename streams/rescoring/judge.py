@@ -42,19 +42,23 @@ def lack_of(task: TaskIssued, spec: VerifierSpec) -> str | None:
 
 
 class Judge:
-    """Scores one rollout at a time. Only for the main thread, where signals arrive."""
+    """Scores one rollout at a time. Only for the main thread, where signals arrive.
+
+    One clock rings again and again; who is still at the rollout of the ring before is out of time. So a verifier has
+    between one and two `timeout_s`, and a clock need not be wound for every rollout. What never comes back from C code
+    is not interrupted.
+    """
 
     def __init__(self, *, timeout_s: float) -> None:
         self._timeout_s = timeout_s
+        self._serial, self._rung = 0, -1
+        self._is_judging = False
 
     @contextmanager
     def deadline(self) -> Iterator[None]:
-        """Have the clock in hand while scoring."""
-
-        def ring(_signal: int, _frame: object) -> None:
-            raise OutOfTimeError
-
-        before = signal.signal(signal.SIGALRM, ring)
+        """Have the clock run while scoring."""
+        before = signal.signal(signal.SIGALRM, self._ring)
+        signal.setitimer(signal.ITIMER_REAL, self._timeout_s, self._timeout_s)
         try:
             yield
         finally:
@@ -66,10 +70,17 @@ class Judge:
         finding = without_worth(trajectory)
         if finding is not None:
             return finding
+        self._serial += 1
         try:
-            signal.setitimer(signal.ITIMER_REAL, self._timeout_s)
+            self._is_judging = True
             finding = find(spec, trajectory)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._is_judging = False
         except OutOfTimeError:
             return Finding(invalid_reason="verifier_timeout", detail=f"no answer within {self._timeout_s} s")
         return finding
+
+    def _ring(self, _signal: int, _frame: object) -> None:
+        if self._is_judging and self._rung == self._serial:
+            self._is_judging = False
+            raise OutOfTimeError
+        self._rung = self._serial

@@ -7,7 +7,6 @@ What must hold: a pass that was killed anywhere and begun again leaves the rewar
 cannot be judged by what the log has gets no reward and is counted with the reason.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -112,6 +111,7 @@ class Applied(msgspec.Struct, frozen=True, gc=False):
     """What is the same for all rollouts of a task."""
 
     spec: VerifierSpec
+    digest: str
     maker: str
     """Of event ids, as `scoring.reward_id` has it."""
     lack: str | None
@@ -137,7 +137,8 @@ class Pass:
             plan.log,
             blob_dir=plan.blob_dir,
             whole=records_read(plan.scoring.choice) | plan.selection.reads,
-            on_reward=self._check,
+            watched=plan.scoring.scoring_id,
+            on_watched=self._check,
         )
         try:
             with self._judge.deadline():
@@ -197,18 +198,26 @@ class Pass:
             group.found[finished.sample] = known
             return
         finding = self._judge.finding(applied.spec, finished.trajectory)
-        reward = reward_of(task, finished.sample, finding, spec=applied.spec, scoring_id=self._plan.scoring.scoring_id)
+        reward = reward_of(
+            task,
+            finished.sample,
+            finding,
+            spec=applied.spec,
+            digest=applied.digest,
+            scoring_id=self._plan.scoring.scoring_id,
+        )
         self.outcome.num_scored += 1
         group.found[finished.sample] = Scored(reward.value, reward.invalid_reason, reward.detail)
         if self._writer is not None:
-            self._writer.write(reward, event_id=event_id, cause=finished.cause, time_s=time.time())
+            self._writer.write(reward, event_id=event_id, cause=finished.cause)
 
     def _apply(self, group: OpenGroup, task: TaskIssued) -> Applied:
         if self._applied[0] is not group:
             spec = self._plan.scoring.spec_for(task.verifier)
             version = self._versions.get(spec.kind, 0)
-            maker = f"{spec.kind}@{version}/{record_digest(spec)}/{self._plan.scoring.scoring_id}"
-            self._applied = (group, Applied(spec, maker, lack_of(task, spec)))
+            digest = record_digest(spec)
+            maker = f"{spec.kind}@{version}/{digest}/{self._plan.scoring.scoring_id}"
+            self._applied = (group, Applied(spec, digest, maker, lack_of(task, spec)))
         applied = self._applied[1]
         assert applied is not None
         return applied
@@ -216,7 +225,7 @@ class Pass:
     def _check(self, reward: Any, where: Position) -> None:
         """Refuse to add to a scoring that holds another verifier's rewards."""
         scoring = self._plan.scoring
-        if reward.scoring_id != scoring.scoring_id or scoring.choice is None:
+        if scoring.choice is None:
             return
         got, wanted = (reward.verifier, reward.verifier_version), (scoring.choice.kind, scoring.verifier_version)
         if got != wanted:
@@ -232,9 +241,7 @@ def run_pass(plan: Plan, partitions: Iterable[int], on_progress: OnProgress = la
         return Pass(plan, None, on_progress).run(partitions)
     # Nobody waits for a single reward, and a request costs as much as many of them.
     client = {"linger.ms": LINGER_MS, **plan.log.client}
-    publisher = Publisher(
-        msgspec.structs.replace(plan.log, client=client), source=plan.source, blob_dir=plan.blob_dir
-    )
+    publisher = Publisher(msgspec.structs.replace(plan.log, client=client), source=plan.source, blob_dir=plan.blob_dir)
     try:
         return Pass(plan, publisher, on_progress).run(partitions)
     finally:

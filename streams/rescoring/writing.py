@@ -1,5 +1,6 @@
 """Rewards on their way to the log, no more at once than a window: memory does not depend on the range."""
 
+import time
 from threading import Condition
 
 from consumers.history.lean import Headers
@@ -10,6 +11,8 @@ from schemas.events import Event
 from schemas.rewards import RewardScored
 
 WINDOW = 10_000
+NUM_AT_ONCE = 50
+"""Rewards that have one time."""
 WAIT_S = 180.0
 """Longer than the publisher tries to deliver."""
 TYPE = TYPES[RewardScored]
@@ -22,20 +25,23 @@ class RewardWriter:
         self.num_written = 0
         self._publisher = publisher
         self._num_delivered = 0
+        self._now_s = 0.0
         self._failure: RollogError | None = None
         self._changed = Condition()
 
-    def write(self, reward: RewardScored, *, event_id: str, cause: Headers, time_s: float) -> None:
+    def write(self, reward: RewardScored, *, event_id: str, cause: Headers) -> None:
         """Send one reward, caused by the event with these headers. Raises LogError where one before was not taken."""
         if self.num_written - self._num_delivered >= WINDOW:
             self._wait(WINDOW // 2)
+        if not self.num_written % NUM_AT_ONCE:
+            self._now_s = time.time()
         envelope = dict(cause)
         self._publisher.publish(
             Event(
                 id=event_id,
                 type=TYPE,
                 source=self._publisher.source,
-                time_s=time_s,
+                time_s=self._now_s,
                 key=reward.task_id,
                 subject=reward.rollout_id,
                 causation_id=text_of(envelope, "ce_id"),

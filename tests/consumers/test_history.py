@@ -160,7 +160,8 @@ def raw(record: Any, *, value: bytes | None = None, **headers: str) -> RawRecord
 
 def decode(raw_record: RawRecord, *, whole: frozenset[type[Any]] = frozenset()) -> Any:
     decoder = LeanDecoder("rollouts", BlobStore(Path("nowhere")), whole=whole)
-    return decoder.record(raw_record.key, raw_record.value, raw_record.headers, lambda: raw_record)
+    record = decoder.record(raw_record.key, raw_record.value, raw_record.headers)
+    return decoder.whole(raw_record) if record is None else record
 
 
 @pytest.mark.parametrize("name", ["turn_generated", "execution_finished", "reward_scored"])
@@ -211,7 +212,11 @@ def test_topics_are_merged_by_time_in_the_order_of_their_offsets(broker: str, na
     merged = MergedTopics(log, TOPICS)
     num_read, times, offsets = 0, [0, 0], dict[Any, int]()
     for partition in found.partitions:
-        for topic, message in merged.read(partition, found.starts, found.ends):
+        for topic, message in (
+            (topic, message)
+            for topic, messages in merged.runs(partition, found.starts, found.ends)
+            for message in messages
+        ):
             assert message.offset() == offsets.get((topic, partition), -1) + 1
             offsets[topic, partition] = message.offset()
             assert message.timestamp()[1] >= times[partition]
@@ -223,7 +228,7 @@ def test_topics_are_merged_by_time_in_the_order_of_their_offsets(broker: str, na
 
 def read(log: Any, tmp_path: Path, span: Span) -> tuple[History, list[str]]:
     found = find_range(log, TOPICS, span)
-    history = History(log, blob_dir=tmp_path, on_reward=lambda _reward, _where: None)
+    history = History(log, blob_dir=tmp_path)
     closed = []
     for partition in found.partitions:
         rollouts = Rollouts()
