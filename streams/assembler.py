@@ -22,6 +22,7 @@ from schemas.config import AssemblerSettings
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id
+from schemas.rewards import RewardScored
 from schemas.scorings import LIVE
 from streams.assembly import assemble
 from streams.outbox import Outbox, Writer
@@ -72,6 +73,9 @@ class GroupStage:
             return
         assert event.position is not None
         self._telemetry.events.labels(event.position.topic, "in").inc()
+        if isinstance(event.record, RewardScored) and event.record.scoring_id != LIVE:
+            ack()  # a shadow's, or of history that was scored again: its tasks may be long over
+            return
         now_s = time.time()
         task = self._tasks.take(event, ack, now_s=now_s)
         if task is not None:

@@ -107,20 +107,20 @@ def reward_id(reward: RewardScored) -> str:
     return derive_id(reward.rollout_id, "reward_scored", 0, maker)
 
 
-def live_reward(trajectory: Trajectory) -> RewardScored | None:
-    """Return the reward that training follows: the first live one on the log."""
+def reward_in(trajectory: Trajectory, scoring_id: str = LIVE) -> RewardScored | None:
+    """Return the trajectory's reward under a scoring: the first on the log."""
     if not trajectory.rewards:
         return None
-    live: list[Event[Any]] = [event for event in trajectory.rewards.values() if event.record.scoring_id == LIVE]
-    if not live:
+    found: list[Event[Any]] = [event for event in trajectory.rewards.values() if event.record.scoring_id == scoring_id]
+    if not found:
         return None
-    record: RewardScored = min(live, key=order_of).record
+    record: RewardScored = min(found, key=order_of).record
     return record
 
 
-def is_scored(task: TaskIssued, group: Group) -> bool:
-    """Return whether every sample of the task has its live reward."""
+def is_scored(task: TaskIssued, group: Group, scoring_id: str = LIVE) -> bool:
+    """Return whether every sample of the task has its reward under the scoring."""
     samples = group.samples
     return len(samples) >= task.num_samples and all(
-        sample in samples and live_reward(samples[sample]) is not None for sample in range(task.num_samples)
+        sample in samples and reward_in(samples[sample], scoring_id) is not None for sample in range(task.num_samples)
     )

@@ -11,7 +11,7 @@ from schemas.commands import CommandGiven
 from schemas.config import LogSettings
 from schemas.errors import ConfigError
 from schemas.events import Event
-from schemas.scorings import DECLARE, Scoring, declaration_id
+from schemas.scorings import DECLARE, LIVE, Scoring, declaration_id
 from streams.outbox import Writer
 
 
@@ -42,7 +42,10 @@ def read_declared(log: LogSettings, *, blob_dir: Path) -> dict[str, Declared]:
         for event in reader:
             command: CommandGiven = event.record
             if command.command == DECLARE:
-                found.setdefault(command.target, declared_by(command, event.time_s))
+                said = declared_by(command, event.time_s)
+                first = found.setdefault(command.target, said)
+                if said.is_live and said.digest == first.digest:
+                    found[command.target] = msgspec.structs.replace(first, is_live=True)
     finally:
         reader.close()
     return found
@@ -92,7 +95,7 @@ def declaration(publisher: Writer, scoring: Scoring, *, fills: str = "", is_live
         },
         given_by="rollog rescore" if not is_live else "verifier",
     )
-    event_id = declaration_id(scoring.scoring_id, scoring.digest)
+    event_id = declaration_id(scoring.scoring_id, scoring.digest + (LIVE if is_live else ""))
     return publisher.event(record, id=event_id, key=scoring.scoring_id)
 
 
