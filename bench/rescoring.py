@@ -2,8 +2,8 @@
 
 `measure()` writes groups of eight one-turn rollouts with their live rewards. Raw is confluent-kafka alone: consuming
 every one of those records, then producing as many of a reward's size and envelope as there are rollouts. The pass is
-`rollog rescore --verifier exact_match --apply` without its start: reading, folding, scoring, comparing and writing. Both
-run in a process of their own that is pinned to one core, client threads included; the broker has the other cores.
+`rollog rescore --verifier exact_match --apply` without its start: reading, folding, scoring, comparing and writing.
+Both run in a process of their own that is pinned to one core, client threads included; the broker has the other cores.
 Memory is the resident peak of such a process over a small and a large history.
 """
 

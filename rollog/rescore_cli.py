@@ -3,6 +3,7 @@
 import sys
 from typing import Annotated
 
+import msgspec
 import typer
 
 from rollog.exit_codes import ExitCode
@@ -78,6 +79,31 @@ def rescore(
         raise typer.Exit(ExitCode.FELL_SHORT)
 
 
+def rebatch(
+    *,
+    scoring: Annotated[str, typer.Option(help="A scoring that is on the log.")],
+    apply: Annotated[bool, typer.Option("--apply", help="Write the batches; without it nothing is written.")] = False,
+    run_name: RunName = "",
+    as_json: AsJson = False,
+    config: ConfigFiles = None,
+    flags: Flags = None,
+    home: Home = None,
+) -> None:
+    """Make batches of a scoring from the log; a learner with `learner.scoring` set to it trains on them."""
+    from rollog.rescoring import rebatch_scoring
+
+    called = with_log(invocation(config, flags, home, run=run_name))
+    said = rebatch_scoring(called.settings, scoring, blob_dir=called.blob_dir, applies=apply)
+    if as_json:
+        print_json({"scoring_id": scoring, "applied": apply, **msgspec.to_builtins(said)})
+        return
+    decisions = "".join(f", {count} {reason}" for reason, count in sorted(said.decisions.items()))
+    typer.echo(f"{said.num_batches} batches{decisions}; {said.num_open} groups are still open")
+    wrote = f"{said.num_written} written, {said.num_known} were there already"
+    typer.echo(wrote if apply else "nothing written; --apply writes the batches")
+
+
 def mount(app: typer.Typer) -> None:
     """Add the verbs to the command line."""
     app.command(epilog=example("rollog rescore --verifier exact_match --domain verbs --since 2h"))(rescore)
+    app.command(epilog=example("rollog rebatch --scoring exact_match@1-5ae87eb750ec --apply"))(rebatch)

@@ -16,11 +16,13 @@ from producers.publisher import Publisher
 from rollog.selection import Options
 from schemas.config import LogSettings, Settings
 from schemas.errors import ConfigError, StuckError
-from schemas.scorings import LIVE, VerifierChoice
+from schemas.scorings import LIVE, VerifierChoice, scoring_of
+from streams.assembler import read_context_tokens
 from streams.rescoring.declared import check_declared, declare, read_declared
 from streams.rescoring.judge import scoring_for
 from streams.rescoring.known import since_ms
 from streams.rescoring.passes import Outcome, Plan, run_pass
+from streams.rescoring.rebatch import Rebatched, Rebatching, rebatch
 
 OnStart = Callable[[int], None]
 OnProgress = Callable[[int], None]
@@ -112,3 +114,33 @@ def end_with_parent() -> None:
         os._exit(1)
 
     Thread(target=watch, name="parent", daemon=True).start()
+
+
+def rebatch_scoring(settings: Settings, scoring_id: str, *, blob_dir: Path, applies: bool) -> Rebatched:
+    """Make the batches of a scoring that is on the log. Raises ConfigError, LogError."""
+    log = settings.log
+    found = find_range(log, TOPICS, Span())
+    known = read_declared(log, blob_dir=blob_dir)
+    declared = known.get(scoring_id)
+    if declared is None:
+        ids = ", ".join(sorted(known)) or "none"
+        raise ConfigError(f"scoring {scoring_id!r} is not on this log; there are: {ids}")
+    scoring = scoring_of(declared.choice, version=declared.verifier_version, scoring_id=scoring_id)
+    check_declared(scoring, declared, fills=declared.fills)
+    plan = Rebatching(
+        log=log,
+        blob_dir=blob_dir,
+        range=found,
+        scoring=scoring,
+        known_from=rewards_since(log, found, declared.since_s),
+        assembler=settings.assembler,
+        context_tokens=read_context_tokens(Path(settings.policy.base)),
+        fills=declared.fills,
+    )
+    if not applies:
+        return rebatch(plan, None)
+    publisher = Publisher(log, source="rollog/rebatch", blob_dir=blob_dir)
+    try:
+        return rebatch(plan, publisher)
+    finally:
+        publisher.close()

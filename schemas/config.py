@@ -13,7 +13,7 @@ import msgspec
 
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
-from schemas.scorings import VerifierChoice
+from schemas.scorings import LIVE, VerifierChoice
 from schemas.tasks import SamplingParams
 
 
@@ -126,6 +126,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keep_last: int = 8
     """Checkpoints kept besides the first, the last and every `keep_every`th."""
     keep_every: int = 20
+    scoring: str = LIVE
+    """Whose batches are trained on; those of other scorings are passed over. `rollog rebatch` makes them."""
     dedupe_window: int = 65_536
     """Batch ids remembered to drop repeats."""
 

@@ -37,7 +37,9 @@ def has_ended(task: OpenTask) -> bool:
 
 def end_id(end: Batch | Decision) -> str:
     """Return the event id of a group's end."""
-    return derive_id(end.task_id, "batch" if isinstance(end, Batch) else "decision", 0, LIVE)
+    if isinstance(end, Batch):
+        return derive_id(end.task_id, "batch", 0, end.scoring_id)
+    return derive_id(end.task_id, "decision", 0, LIVE)
 
 
 def read_context_tokens(policy: Path) -> int | None:

@@ -11,7 +11,7 @@ from schemas.commands import CommandGiven
 from schemas.config import LogSettings
 from schemas.errors import ConfigError
 from schemas.events import Event
-from schemas.scorings import DECLARE, LIVE, Scoring, declaration_id
+from schemas.scorings import DECLARE, LIVE, Scoring, VerifierChoice, declaration_id
 from streams.outbox import Writer
 
 
@@ -19,6 +19,8 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """What the log says of a scoring id."""
 
     digest: str
+    choice: VerifierChoice | None = None
+    verifier_version: int = 0
     since_s: float
     """No reward of the scoring is older."""
     fills: str = ""
@@ -54,8 +56,14 @@ def read_declared(log: LogSettings, *, blob_dir: Path) -> dict[str, Declared]:
 def declared_by(command: CommandGiven, time_s: float) -> Declared:
     """Return what one declaration says."""
     arguments = command.arguments
+    try:
+        choice = msgspec.json.decode(str(arguments.get("choice", "null")), type=VerifierChoice | None)
+    except msgspec.DecodeError:
+        choice = None  # of a newer rollog: the digest, which is what counts, will not be met
     return Declared(
         digest=str(arguments.get("digest", "")),
+        choice=choice,
+        verifier_version=int(arguments.get("verifier_version", 0)),
         since_s=time_s,
         fills=str(arguments.get("fills", "")),
         is_live=bool(arguments.get("live", False)),

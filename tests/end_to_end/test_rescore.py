@@ -13,8 +13,10 @@ import pytest
 from consumers.reader import end_offsets
 from producers.publisher import Publisher
 from rollog.exit_codes import ExitCode
+from schemas.codec import encode_value
 from schemas.config import LogSettings
 from schemas.events import Event
+from schemas.ids import derive_id
 from schemas.rewards import RewardScored
 from schemas.scorings import LIVE
 from tests.histories import NUM_SAMPLES, VALUES, answer_of, finding_of, history, task_events
@@ -211,3 +213,51 @@ def test_the_table_names_domains_directions_and_what_to_do_next(log: LogSettings
     assert done.returncode == 0
     for word in ("verbs", "repair", "batches:", "--apply", "1 groups are still open"):
         assert word in done.stdout
+
+
+def batches(log: LogSettings, home: Path) -> list[tuple[str, bytes]]:
+    events = read_all(log, "batches", home / "blobs", dedupe=0)
+    return [(event.id, encode_value(event.record)) for event in events]
+
+
+def test_a_scorings_batches_are_the_same_however_often_they_are_made(
+    log: LogSettings, broker: str, tmp_path: Path
+) -> None:
+    said = rescore(log, tmp_path, "--verifier", STRICT, "--apply")
+    scoring = ("rebatch", "--json", "--scoring", said["scoring_id"])
+    dry = json.loads(rollog(log, tmp_path, *scoring).stdout)
+    assert batches(log, tmp_path) == []
+    wet = json.loads(rollog(log, tmp_path, *scoring, "--apply").stdout)
+    made = batches(log, tmp_path)
+    assert wet["num_written"] == wet["num_batches"] == dry["num_batches"] == len(made)
+    assert len(made) == said["groups"]["num_train_after"]
+    assert wet["decisions"]["zero_variance"] == NUM_TASKS - len(made)
+    again = json.loads(rollog(log, tmp_path, *scoring, "--apply").stdout)
+    assert (again["num_written"], again["num_known"]) == (0, len(made))
+    assert batches(log, tmp_path) == made
+    for event in read_all(log, "batches", tmp_path / "blobs"):
+        batch = event.record
+        assert batch.scoring_id == said["scoring_id"]
+        assert event.id == derive_id(batch.task_id, "batch", 0, said["scoring_id"])
+        assert {row.reward for row in batch.rows} == {0.0, 1.0}
+    twin = new_log(broker, f"twin{log.namespace}", partitions=3)
+    write(twin, tmp_path, list(history(NUM_TASKS)))
+    rescore(twin, tmp_path, "--verifier", STRICT, "--apply")
+    assert rollog(twin, tmp_path, *scoring, "--apply").returncode == 0
+    assert sorted(batches(twin, tmp_path)) == sorted(made)
+
+
+def test_what_was_asked_again_stands_beside_live_rewards_of_the_same_configuration(
+    log: LogSettings, tmp_path: Path
+) -> None:
+    said = rescore(log, tmp_path, "--only-invalid", "--apply")
+    done = rollog(log, tmp_path, "rebatch", "--json", "--scoring", said["scoring_id"], "--apply")
+    assert json.loads(done.stdout)["num_written"] == sum(index % 3 != 0 for index in range(NUM_TASKS))
+    found = read_all(log, "batches", tmp_path / "blobs")
+    assert all(len(event.record.rows) == NUM_SAMPLES for event in found)
+
+
+def test_a_scoring_that_is_not_on_the_log_has_no_batches(log: LogSettings, tmp_path: Path) -> None:
+    done = rollog(log, tmp_path, "rebatch", "--scoring", "mine")
+    assert done.returncode == ExitCode.CONFIG
+    assert "'mine' is not on this log" in done.stderr

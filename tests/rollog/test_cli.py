@@ -27,6 +27,8 @@ VERBS = (
     ["config"],
     ["recompute"],
     ["report"],
+    ["rescore"],
+    ["rebatch"],
     ["demo"],
     ["chaos"],
     ["topics", "create"],
@@ -67,7 +69,8 @@ def test_every_verbs_help_ends_in_an_example(helps: dict[str, str], verb: str) -
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:
-    program = "import sys, rollog.cli; rollog.cli.mount_broker(); print([m for m in sys.modules])"
+    mounted = "rollog.cli.mount_broker(); rollog.cli.mount_rescoring()"
+    program = f"import sys, rollog.cli; {mounted}; print([m for m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
     for module in ("torch", "transformers", "faust", "aiokafka"):
