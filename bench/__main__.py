@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("log_bytes", "event_path", "sandbox", "learner_step")
+BENCHMARKS = ("log_bytes", "event_path", "sandbox", "learner_step", "rescoring")
 
 
 def run_here(name: str) -> bool:

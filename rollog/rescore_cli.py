@@ -103,7 +103,34 @@ def rebatch(
     typer.echo(wrote if apply else "nothing written; --apply writes the batches")
 
 
+def compare(
+    first: Annotated[str, typer.Argument(help="A scoring; `live` is the one that trains.")],
+    second: Annotated[str, typer.Argument(help="A scoring that is on the log: a shadow's, or of `rollog rescore`.")],
+    *,
+    run_name: RunName = "",
+    as_json: AsJson = False,
+    config: ConfigFiles = None,
+    flags: Flags = None,
+    home: Home = None,
+) -> None:
+    """Compare the rewards that two scorings have on the log; scores and writes nothing."""
+    from rollog.rescore_report import comparison_tree, print_comparison, with_progress
+    from rollog.rescoring import plan_comparison, run_plan
+
+    called = with_log(invocation(config, flags, home, run=run_name))
+    plan = plan_comparison(called.settings, first, second, blob_dir=called.blob_dir)
+    total = plan.range.num_records(plan.range.partitions)
+    outcome = with_progress(total, lambda note: run_plan(plan, num_workers=1, on_progress=note))
+    if as_json:
+        print_json({"first": first, "second": second, **comparison_tree(outcome.comparison)})
+        return
+    from rich.console import Console
+
+    print_comparison(outcome.comparison, Console())
+
+
 def mount(app: typer.Typer) -> None:
     """Add the verbs to the command line."""
     app.command(epilog=example("rollog rescore --verifier exact_match --domain verbs --since 2h"))(rescore)
+    app.command(epilog=example("rollog compare live exact_match@1-5ae87eb750ec"))(compare)
     app.command(epilog=example("rollog rebatch --scoring exact_match@1-5ae87eb750ec --apply"))(rebatch)

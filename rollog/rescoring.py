@@ -2,7 +2,7 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -16,9 +16,9 @@ from producers.publisher import Publisher
 from rollog.selection import Options
 from schemas.config import LogSettings, Settings
 from schemas.errors import ConfigError, StuckError
-from schemas.scorings import LIVE, VerifierChoice, scoring_of
+from schemas.scorings import LIVE, Scoring, VerifierChoice, scoring_of
 from streams.assembler import read_context_tokens
-from streams.rescoring.declared import check_declared, declare, read_declared
+from streams.rescoring.declared import Declared, check_declared, declare, read_declared
 from streams.rescoring.judge import scoring_for
 from streams.rescoring.known import since_ms
 from streams.rescoring.passes import Outcome, Plan, run_pass
@@ -116,17 +116,49 @@ def end_with_parent() -> None:
     Thread(target=watch, name="parent", daemon=True).start()
 
 
-def rebatch_scoring(settings: Settings, scoring_id: str, *, blob_dir: Path, applies: bool) -> Rebatched:
-    """Make the batches of a scoring that is on the log. Raises ConfigError, LogError."""
-    log = settings.log
-    found = find_range(log, TOPICS, Span())
-    known = read_declared(log, blob_dir=blob_dir)
+def find_scoring(known: Mapping[str, Declared], scoring_id: str) -> Scoring:
+    """Return a scoring that is declared on the log. Raises ConfigError."""
     declared = known.get(scoring_id)
     if declared is None:
         ids = ", ".join(sorted(known)) or "none"
         raise ConfigError(f"scoring {scoring_id!r} is not on this log; there are: {ids}")
     scoring = scoring_of(declared.choice, version=declared.verifier_version, scoring_id=scoring_id)
     check_declared(scoring, declared, fills=declared.fills)
+    return scoring
+
+
+def plan_comparison(settings: Settings, first: str, second: str, *, blob_dir: Path) -> Plan:
+    """Return the pass that scores nothing and compares what two scorings have. Raises ConfigError, LogError.
+
+    What is held is bounded where `first` is the live one; the rewards of another come at the end of the log, and all
+    groups of a partition are held until then.
+    """
+    log = settings.log
+    found = find_range(log, TOPICS, Span())
+    known = read_declared(log, blob_dir=blob_dir)
+    if first != LIVE:
+        find_scoring(known, first)
+    scoring = find_scoring(known, second)
+    return Plan(
+        log=log,
+        blob_dir=blob_dir,
+        range=found,
+        scoring=scoring,
+        selection=Options(),
+        against=first,
+        only_known=True,
+        known_from=rewards_since(log, found, known[second].since_s),
+        min_valid=settings.assembler.min_valid,
+    )
+
+
+def rebatch_scoring(settings: Settings, scoring_id: str, *, blob_dir: Path, applies: bool) -> Rebatched:
+    """Make the batches of a scoring that is on the log. Raises ConfigError, LogError."""
+    log = settings.log
+    found = find_range(log, TOPICS, Span())
+    known = read_declared(log, blob_dir=blob_dir)
+    scoring = find_scoring(known, scoring_id)
+    declared = known[scoring_id]
     plan = Rebatching(
         log=log,
         blob_dir=blob_dir,

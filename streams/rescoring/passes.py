@@ -69,6 +69,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
     against: str = LIVE
     applies: bool = False
+    only_known: bool = False
+    """Whether nothing is scored: the rewards that the scoring has are compared, and that is all."""
     known_from: dict[At, int] = {}
     """Where the scoring's own rewards begin; empty where it has none."""
     min_valid: int = 2
@@ -196,6 +198,8 @@ class Pass:
         if known is not None:
             self.outcome.num_known += 1
             group.found[finished.sample] = known
+            return
+        if self._plan.only_known:
             return
         finding = self._judge.finding(applied.spec, finished.trajectory)
         reward = reward_of(

@@ -187,7 +187,8 @@ def present_batches(plan: Rebatching, partition: int) -> Iterator[str]:
     )
     try:
         for event in reader:
-            if event.record.scoring_id == plan.scoring.scoring_id and event.position.partition == partition:
+            where = event.position
+            if event.record.scoring_id == plan.scoring.scoring_id and where and where.partition == partition:
                 yield event.id
     finally:
         reader.close()

@@ -261,3 +261,20 @@ def test_a_scoring_that_is_not_on_the_log_has_no_batches(log: LogSettings, tmp_p
     done = rollog(log, tmp_path, "rebatch", "--scoring", "mine")
     assert done.returncode == ExitCode.CONFIG
     assert "'mine' is not on this log" in done.stderr
+
+
+def test_two_scorings_are_compared_by_what_they_have_on_the_log(log: LogSettings, tmp_path: Path) -> None:
+    first = rescore(log, tmp_path, "--verifier", STRICT, "--apply")
+    second = rescore(log, tmp_path, "--verifier", '{"kind": "exact_match", "partial": "prefix"}', "--apply")
+    said = json.loads(rollog(log, tmp_path, "compare", "--json", "live", first["scoring_id"]).stdout)
+    assert said["groups"] == first["groups"]
+    assert {name: domain["flips"] for name, domain in said["domains"].items()} == {
+        name: domain["flips"] for name, domain in first["domains"].items()
+    }
+    ids = (first["scoring_id"], second["scoring_id"])
+    between = json.loads(rollog(log, tmp_path, "compare", "--json", *ids).stdout)
+    flips = [domain["flips"] for domain in between["domains"].values()]
+    num_near = sum(answer_of(i, s) == "righ" for i in range(NUM_TASKS) for s in range(NUM_SAMPLES))
+    assert sum(flip["up"] for flip in flips) == num_near
+    assert sum(flip["down"] for flip in flips) == 0
+    assert rollog(log, tmp_path, "compare", "live", "nobody").returncode == ExitCode.CONFIG

@@ -29,6 +29,7 @@ VERBS = (
     ["report"],
     ["rescore"],
     ["rebatch"],
+    ["compare"],
     ["demo"],
     ["chaos"],
     ["topics", "create"],
