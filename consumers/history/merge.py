@@ -17,9 +17,11 @@ from schemas.events import Position
 
 NUM_AT_ONCE = 500
 WAIT_S = 0.2
-QUEUE_KBYTES = 4 << 10
+QUEUE_KBYTES = 1 << 10
 """Read ahead per topic: the merge takes from one topic at a time, and the others' queues fill meanwhile."""
-FETCH_BYTES = 1 << 20
+FETCH_BYTES = 256 << 10
+BACKOFF_MS = 10
+"""Until the client looks again whether a queue that was full has room; its own second would be most of the time."""
 END = 1 << 62
 
 
@@ -31,7 +33,12 @@ class TopicStream:
         self.topic = topic
         self._log, self._place, self._num_places = log, place, num_places
         self._consumer: Consumer = open_consumer(
-            log, **{"queued.max.messages.kbytes": QUEUE_KBYTES, "fetch.message.max.bytes": FETCH_BYTES}
+            log,
+            **{
+                "queued.max.messages.kbytes": QUEUE_KBYTES,
+                "fetch.message.max.bytes": FETCH_BYTES,
+                "fetch.queue.backoff.ms": BACKOFF_MS,
+            },
         )
         self._position = self._end = 0
         self._partition, self._is_over = 0, True

@@ -34,7 +34,7 @@ from streams.verifiers import VERIFIERS
 
 CHECK_EVERY = 2_000
 """Records between two reports of progress."""
-LINGER_MS = "500"
+LINGER_MS = "50"
 
 
 class Selection(Protocol):

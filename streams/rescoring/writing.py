@@ -10,7 +10,7 @@ from schemas.errors import LogError, RollogError
 from schemas.events import Event
 from schemas.rewards import RewardScored
 
-WINDOW = 10_000
+WINDOW = 3_000
 NUM_AT_ONCE = 50
 """Rewards that have one time."""
 WAIT_S = 180.0
