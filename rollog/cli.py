@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from rollog.exit_codes import ExitCode, code_of
-from rollog.history_cli import mount as mount_history
 from rollog.options import AsJson, ConfigFiles, Flags, Home, RunName, example, invocation, print_json, with_log
 from schemas.errors import RollogError
 
@@ -200,21 +199,23 @@ def chaos(
     raise typer.Exit(run_chaos(seed, config or (), flags or (), home=home))
 
 
-def mount_broker() -> None:
-    """Add the embedded broker's verbs, and those about tapes."""
+def mount() -> None:
+    """Add the verbs that have modules of their own."""
+    from rollog import history_cli, rescore_cli
     from rollog.broker.cli import app as broker
-    from rollog.tapes.history import mount
+    from rollog.tapes import history as tape_history
     from rollog.tapes.verbs import app as tape
 
     app.add_typer(broker, name="broker")
     app.add_typer(tape, name="tape")
-    mount(app)
+    tape_history.mount(app)
+    history_cli.mount(app)
+    rescore_cli.mount(app)
 
 
 def main() -> None:
     """Run the command line."""
-    mount_broker()
-    mount_history(app)
+    mount()
     try:
         app(prog_name="rollog")
     except RollogError as error:
