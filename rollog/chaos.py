@@ -35,6 +35,7 @@ SETTINGS = (
     "learner.steps=240",
     # Small steps say soon that the learner is back; as much is in flight as in the demo.
     "learner.groups_per_step=8",
+    "tasks.num_samples=8",
     "admission.max_staleness=8",
     # A policy that hardly learns: what each service writes a second would change with what is solved.
     "learner.learning_rate=2e-5",
