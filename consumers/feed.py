@@ -12,17 +12,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from consumers.reader import RawRecord, Reader
+from consumers.reader import EventReader, RawRecord
 from schemas.batches import Batch, BatchRow
 from schemas.decisions import Reason
 from schemas.errors import DecodeError, LogError
 from schemas.events import Event
+from schemas.scorings import LIVE
 from schemas.steps import BatchRef
 
 TOPIC = "batches"
 BatchEvent = Event[Batch]
-OpenReader = Callable[..., Reader]
-"""`Reader` with log and blob folder given: takes topics, and `start` and the like by name."""
+OpenReader = Callable[..., EventReader]
+"""`Reader` with log and blob folder given, or `TapeReader` with its file: takes topics, and the rest by name."""
 
 OnUndecodable = Callable[[RawRecord, DecodeError], None]
 
@@ -45,16 +46,24 @@ class BatchFeed:
     """One run's batches from where `offsets` says. Not thread-safe."""
 
     def __init__(
-        self, reader: Reader, *, run_id: str, offsets: Mapping[int, int], seen: Iterable[str], window: int
+        self,
+        reader: EventReader,
+        *,
+        run_id: str,
+        offsets: Mapping[int, int],
+        seen: Iterable[str],
+        window: int,
+        scoring_id: str = LIVE,
     ) -> None:
         """`seen` are ids taken before, oldest first, of which the last `window` are remembered."""
+        self._scoring_id = scoring_id
         self._reader, self._run_id, self._window = reader, run_id, window
         self._waiting: deque[BatchEvent] = deque()
         self._hand: list[BatchEvent] = []
         self._offsets = dict(offsets)
         self._seen = OrderedDict.fromkeys(seen)
         self.num_skipped = 0
-        """Repeats, and batches of other runs: theirs to decide about, so they are passed over without a word."""
+        """Repeats, and batches of other runs and scorings: not this learner's, so they are passed without a word."""
 
     @classmethod
     def open(
@@ -66,6 +75,7 @@ class BatchFeed:
         seen: Iterable[str],
         window: int,
         on_undecodable: OnUndecodable,
+        scoring_id: str = LIVE,
     ) -> "BatchFeed":
         """Return the feed that goes on at `offsets`; partitions without one are read from their beginning.
 
@@ -77,7 +87,7 @@ class BatchFeed:
             reader.close()
             reader = open_reader([TOPIC], start=start, on_undecodable=on_undecodable)
         known = {partition: offset for (_, partition), offset in reader.positions.items()}
-        return cls(reader, run_id=run_id, offsets=known, seen=seen, window=window)
+        return cls(reader, run_id=run_id, offsets=known, seen=seen, window=window, scoring_id=scoring_id)
 
     def close(self) -> None:
         """Close the reader."""
@@ -118,7 +128,8 @@ class BatchFeed:
             event = self._waiting.popleft()
             partition, offset = place_of(event)
             self._offsets[partition] = offset + 1
-            if event.id in self._seen or event.record.run_id != self._run_id:
+            ours = (self._run_id, self._scoring_id)
+            if event.id in self._seen or (event.record.run_id, event.record.scoring_id) != ours:
                 self.num_skipped += 1
                 continue
             self._remember(event.id)

@@ -122,3 +122,23 @@ def out_of_range(where: Position, what: str) -> LogError:
 def unreachable(log: LogSettings, error: KafkaException) -> LogError:
     """Return what to tell where the broker does not answer."""
     return LogError(f"no answer from the broker at {log.bootstrap}: {error.args[0].str()}; is it running?")
+
+
+def spans(
+    log: LogSettings, topics: Sequence[str], *, since: Start = "beginning", until_s: float | None = None
+) -> dict[At, tuple[int, int]]:
+    """Return by partition the first offset of a piece of the log and one past its last. Raises LogError.
+
+    The ends are captured first. With `until_s` a partition ends before its first record that is not older.
+    """
+    consumer = open_consumer(log)
+    try:
+        partitions = partitions_of(consumer, log, topics)
+        ends = offsets_at(consumer, log, dict.fromkeys(partitions, LATEST))
+        if until_s is not None:
+            found = offsets_at(consumer, log, dict.fromkeys(partitions, int(until_s * 1000)))
+            ends |= {at: min(offset, ends[at]) for at, offset in found.items() if offset >= 0}
+        first = starts(consumer, log, topics, since)
+        return {at: (min(start, ends[at]), ends[at]) for at, start in first.items()}
+    finally:
+        consumer.close()

@@ -1,10 +1,11 @@
 """A record as the broker gave it, and the one way from there to an event: claim check first, then the codec."""
 
+from collections import OrderedDict
 from typing import Any
 
 import msgspec
 
-from producers.blobs import DATAREF, BlobStore, decode_claim
+from producers.blobs import DATAREF, Blobs, ClaimCheck, decode_claim
 from schemas.codec import decode, decode_time, read_headers
 from schemas.errors import DecodeError
 from schemas.events import Event, Position
@@ -22,23 +23,49 @@ class RawRecord(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int
 
 
-def to_event(raw: RawRecord, blobs: BlobStore) -> Event[Any]:
+class RecentIds:
+    """The last ids of events, by which repeats are known."""
+
+    def __init__(self, num: int) -> None:
+        """Remember so many; with 0 nothing is a repeat."""
+        self._num = num
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, event_id: str) -> bool:
+        """Note an id and return whether it is new."""
+        if event_id in self._seen:
+            self._seen.move_to_end(event_id)
+            return False
+        if self._num > 0:
+            self._seen[event_id] = None
+            if len(self._seen) > self._num:
+                self._seen.popitem(last=False)
+        return True
+
+
+def to_event(raw: RawRecord, blobs: Blobs) -> Event[Any]:
     """Return the event that the record holds. Raises DecodeError, also where its blob is missing or broken."""
     return decode(raw.key, value_of(raw, blobs), raw.headers, where=raw.position)
 
 
-def value_of(raw: RawRecord, blobs: BlobStore) -> bytes | None:
+def value_of(raw: RawRecord, blobs: Blobs) -> bytes | None:
     """Return the record's value, from the blob store where only a claim check is on the log. Raises DecodeError."""
-    reference = next((value for name, value in raw.headers if name == DATAREF), None)
-    if reference is None or raw.value is None:
-        return raw.value
     try:
-        claim = decode_claim(raw.value)
-        if claim.reference.encode() != reference:
-            raise DecodeError(f"header {DATAREF} is {reference!r}, the claim check {claim.reference}")
-        return blobs.get(claim)
+        claim = claim_of(raw)
+        return raw.value if claim is None else blobs.get(claim)
     except DecodeError as error:
         raise DecodeError(f"{raw.position}: {error}") from error
+
+
+def claim_of(raw: RawRecord) -> ClaimCheck | None:
+    """Return the claim check that the record's value is; None where it is the value itself. Raises DecodeError."""
+    reference = next((value for name, value in raw.headers if name == DATAREF), None)
+    if reference is None or raw.value is None:
+        return None
+    claim = decode_claim(raw.value)
+    if claim.reference.encode() != reference:
+        raise DecodeError(f"header {DATAREF} is {reference!r}, the claim check {claim.reference}")
+    return claim
 
 
 def to_outline(raw: RawRecord) -> Event[None]:

@@ -4,11 +4,13 @@ What must hold: it starts exactly where it is told or fails; events come in the 
 was written twice is handed out once, as long as the window of remembered ids reaches; nothing aborted is handed out.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from consumers.offsets import (
@@ -23,15 +25,54 @@ from consumers.offsets import (
     unreachable,
 )
 from consumers.partitions import partition_of
-from consumers.raw import RawRecord, to_event, to_outline
+from consumers.raw import RawRecord, RecentIds, to_event, to_outline
 from producers.blobs import BlobStore
 from schemas.config import LogSettings
 from schemas.connection import in_catalogue, on_cluster
 from schemas.errors import DecodeError, LogError
 from schemas.events import Event, Position
+from schemas.limits import FETCH_BYTES
 
-__all__ = ["RawRecord", "Reader", "end_offsets", "partition_of"]
+__all__ = ["EventReader", "RawRecord", "Reader", "end_offsets", "partition_of"]
+SMALL_FETCHES = {"queued.max.messages.kbytes": "8192", "fetch.message.max.bytes": str(1 << 20)}
+"""For what is read in one go: the client would hold more beside the caller. A larger batch comes all the same."""
 OnUndecodable = Callable[[RawRecord, DecodeError], None]
+
+
+class EventReader(Protocol):
+    """What reads events: `Reader` from a broker, `TapeReader` (consumers/tapes) from a file, to one contract."""
+
+    positions: dict[At, int]
+    """Next offset by partition, of what was handed out."""
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all was handed out that was there at the start; only bounded reading ends."""
+        ...
+
+    def poll(self, *, max_events: int = 500, timeout_s: float = 0.1) -> list[Event[Any]]:
+        """Return what is there, waiting so long for the first."""
+        ...
+
+    def __iter__(self) -> Iterator[Event[Any]]:
+        """Yield events until the end, or until `close`."""
+        ...
+
+    def records(self) -> Iterator[RawRecord]:
+        """Yield records as they stand, repeats and what is no event too, until the end or `close`."""
+        ...
+
+    def decode(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the event of a record, a repeat too; None for what is none, of which `on_undecodable` hears."""
+        ...
+
+    def lag(self) -> dict[str, int]:
+        """Return how many offsets were not handed out yet, by topic."""
+        ...
+
+    def close(self) -> None:
+        """Let go. Harmless when done before."""
+        ...
 
 
 class Reader:
@@ -48,19 +89,20 @@ class Reader:
         on_undecodable: OnUndecodable | None = None,
         dedupe: int = 65_536,
         headers_only: bool = False,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> None:
         """Open it; raises LogError where `start` is not on the log.
 
         `start` is an end of the topics, a time in seconds since the epoch, or the next offset of every partition to
         read; partitions that it does not name are not read. With `headers_only` events have no record, and values that
-        cannot be decoded don't matter.
+        cannot be decoded don't matter. `fetch_bytes` are asked of a partition at once: few where few are wanted.
         """
         self._log, self._blobs = log, BlobStore(blob_dir)
-        self._on_undecodable, self._dedupe, self._headers_only = on_undecodable, dedupe, headers_only
+        self._on_undecodable, self._headers_only = on_undecodable, headers_only
         self._is_open = True
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._seen = RecentIds(dedupe)
         self._buffer: deque[Message] = deque()
-        self._consumer = open_consumer(log)
+        self._consumer = open_consumer(log, **{"fetch.message.max.bytes": fetch_bytes})
         self.positions: dict[At, int] = starts(self._consumer, log, topics, start)
         """Next offset by partition, of what was handed out."""
         self._ends = offsets_at(self._consumer, log, dict.fromkeys(self.positions, LATEST)) if bounded else None
@@ -79,20 +121,41 @@ class Reader:
             self._fetch(max_events, timeout_s)
         events: list[Event[Any]] = []
         while self._buffer and len(events) < max_events:
-            event = self._take(self._buffer.popleft())
+            raw = self._take(self._buffer.popleft())
+            event = None if raw is None else self._new(raw)
             if event is not None:
                 events.append(event)
         return events
 
     def __iter__(self) -> Iterator[Event[Any]]:
         """Yield events until the end, or until `close`. Raises as `poll` does."""
+        for raw in self.records():
+            event = self._new(raw)
+            if event is not None:
+                yield event
+
+    def records(self) -> Iterator[RawRecord]:
+        """Yield records as they stand on the log, repeats and what is no event too, until the end or `close`.
+
+        Raises LogError.
+        """
         while self._is_open and not self.at_end:
             if not self._buffer:
                 self._fetch(500, 0.1)
             while self._buffer and self._is_open:
-                event = self._take(self._buffer.popleft())
-                if event is not None:
-                    yield event
+                raw = self._take(self._buffer.popleft())
+                if raw is not None:
+                    yield raw
+
+    def decode(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the event of a record; None for what is none, of which `on_undecodable` hears. Raises DecodeError."""
+        try:
+            return to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
+        except DecodeError as undecodable:
+            if self._on_undecodable is None:
+                raise
+            self._on_undecodable(raw, undecodable)
+            return None
 
     def lag(self) -> dict[str, int]:
         """Return how many offsets were not handed out yet, by topic, as far as the client knows."""
@@ -122,8 +185,8 @@ class Reader:
             if self._is_open:
                 raise
 
-    def _take(self, message: Message) -> Event[Any] | None:
-        """Return the message's event; None for what is no event, was seen before, or is beyond the end."""
+    def _take(self, message: Message) -> RawRecord | None:
+        """Return the message's record; None for what is no record or is beyond the end."""
         error = message.error()
         at = (in_catalogue(self._log, str(message.topic())), int(message.partition() or 0))
         if error is not None:
@@ -134,15 +197,12 @@ class Reader:
             self._reach(at, offset)
             return None
         self._reach(at, offset + 1)
-        raw = raw_record(message, Position(*at, offset))
-        try:
-            event = to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
-        except DecodeError as undecodable:
-            if self._on_undecodable is None:
-                raise
-            self._on_undecodable(raw, undecodable)
-            return None
-        return event if self._is_new(event.id) else None
+        return raw_record(message, Position(*at, offset))
+
+    def _new(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the record's event; None for what is no event or was seen before."""
+        event = self.decode(raw)
+        return event if event is not None and self._seen.add(event.id) else None
 
     def _take_error(self, error: KafkaError, at: At, message: Message) -> None:
         code = error.code()
@@ -158,20 +218,27 @@ class Reader:
 
     def _reach(self, at: At, position: int) -> None:
         """Note the next offset to hand out, and whether that is the end."""
+        if self._ends is not None:
+            position = min(position, self._ends.get(at, position))  # what came later was not handed out
         self.positions[at] = max(self.positions.get(at, 0), position)
         if self._ends is not None and at in self._open and position >= self._ends[at]:
             self._open.discard(at)
             self._consumer.pause([TopicPartition(on_cluster(self._log, at[0]), at[1])])
 
-    def _is_new(self, event_id: str) -> bool:
-        if event_id in self._seen:
-            self._seen.move_to_end(event_id)
-            return False
-        if self._dedupe > 0:
-            self._seen[event_id] = None
-            if len(self._seen) > self._dedupe:
-                self._seen.popitem(last=False)
-        return True
+
+def records_between(
+    log: LogSettings, at: At, span: tuple[int, int], *, blob_dir: Path
+) -> Generator[RawRecord, None, None]:
+    """Yield a partition's records from an offset to before another, as they stand on the log. Raises LogError."""
+    start, end = span
+    if start >= end:
+        return
+    log = msgspec.structs.replace(log, client={**SMALL_FETCHES, **log.client})
+    reader = Reader(log, [at[0]], blob_dir=blob_dir, start={at: start}, bounded=True)
+    try:
+        yield from takewhile(lambda raw: raw.position.offset < end, reader.records())
+    finally:
+        reader.close()
 
 
 def raw_record(message: Message, position: Position) -> RawRecord:

@@ -33,6 +33,9 @@ class Telemetry:
         self.dropped = Counter("dropped", "What ended without training.", ["reason"], **metric)
         self.invalid = Counter("invalid_rewards", "Rewards without a value.", ["reason"], **metric)
         self.shared = Counter("shared_runs", "Programs answered for by another sample's run.", ["domain"], **metric)
+        self.shadows = Counter(
+            "shadow_rewards", "Shadow rewards beside live ones.", ["scoring", "domain", "outcome"], **metric
+        )
         self.lag = Gauge("lag", "Events on the log that were not taken yet.", ["topic"], **metric)
         self.staleness = Histogram("staleness", "Versions behind, by token.", ["domain"], buckets=STALENESS, **metric)
         self._in_flight = Gauge("in_flight", "Pieces of work taken and not finished.", **metric)

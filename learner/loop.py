@@ -139,6 +139,7 @@ def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_r
         seen=training.seen,
         window=runtime.settings.learner.dedupe_window,
         on_undecodable=put_aside,
+        scoring_id=runtime.settings.learner.scoring,
     )
 
 

@@ -79,7 +79,7 @@ class Publisher:
         Waits where the client's buffer is full. Raises LogError where it cannot be written at all; without a callback,
         what fails later is raised by `flush`.
         """
-        self._produce(event, partial(self._call_back, event, on_delivered))
+        self._produce(event, partial(self._call_back, name_of(event), on_delivered))
 
     async def send(self, event: Event[Any]) -> Event[Any]:
         """Write and wait for the broker. Returns the event with its position; raises LogError."""
@@ -93,7 +93,7 @@ class Publisher:
         written: list[Event[Any] | LogError] = []
 
         def note(place: int, event: Event[Any], error: KafkaError | None, message: Message) -> None:
-            written[place] = failed(event, error) if error else self._placed(event, message)
+            written[place] = failed(name_of(event), error) if error else self._placed(event, message)
 
         waiting = LogError("not delivered")
         for place, event in enumerate(events):
@@ -129,6 +129,24 @@ class Publisher:
         key = (raw.key or b"").decode(errors="replace") or str(where)
         return self.event(letter, id=derive_id(str(where), "dead_letter", 0, stage), key=key)
 
+    def publish_raw(self, raw: RawRecord, on_delivered: OnDelivered | None = None) -> None:
+        """Write a record byte for byte, to its topic of this log and the partition of its number; else as `publish`.
+
+        The blob that it refers to has to be in the blob folder. Raises LogError also where it has no time of its own.
+        """
+        if raw.timestamp_ms <= 0:
+            raise LogError(f"{raw.position} has the time {raw.timestamp_ms} ms, which the broker would replace")
+        self._produce_raw(
+            str(raw.position),
+            on_cluster(self._log, raw.position.topic),
+            partial(self._call_back, str(raw.position), on_delivered),
+            partition=raw.position.partition,
+            value=raw.value,
+            key=raw.key,
+            headers=raw.headers,
+            timestamp=raw.timestamp_ms,
+        )
+
     def flush(self, timeout_s: float) -> None:
         """Wait until all is delivered. Raises LogError where it was not, or not in time."""
         with self._changed:
@@ -154,21 +172,27 @@ class Publisher:
         value, headers = encode_value(event.record), encode_headers(event)
         if len(value) > INLINE_BYTES:
             value = self._store(event, value, headers)
+        self._produce_raw(
+            name_of(event),
+            topic,
+            on_delivery,
+            value=value,
+            key=event.key.encode(),
+            headers=headers,
+            timestamp=int(event.time_s * 1000),
+        )
+
+    def _produce_raw(
+        self, what: str, topic: str, on_delivery: Callable[[KafkaError | None, Message], None], **content: Any
+    ) -> None:
         while True:
             try:
-                self._producer.produce(
-                    topic,
-                    value=value,
-                    key=event.key.encode(),
-                    headers=headers,
-                    timestamp=int(event.time_s * 1000),
-                    on_delivery=on_delivery,
-                )
+                self._producer.produce(topic, on_delivery=on_delivery, **content)
             except BufferError:
                 with self._changed:
                     self._changed.wait(POLL_S)
             except KafkaException as error:
-                raise failed(event, error.args[0]) from error
+                raise failed(what, error.args[0]) from error
             else:
                 return
 
@@ -197,9 +221,9 @@ class Publisher:
                 self._changed.notify_all()
 
     def _call_back(
-        self, event: Event[Any], on_delivered: OnDelivered | None, error: KafkaError | None, message: Message
+        self, what: str, on_delivered: OnDelivered | None, error: KafkaError | None, message: Message
     ) -> None:
-        failure = failed(event, error) if error else None
+        failure = failed(what, error) if error else None
         if on_delivered is not None:
             on_delivered(failure)
         elif failure is not None:
@@ -213,7 +237,7 @@ class Publisher:
         error: KafkaError | None,
         message: Message,
     ) -> None:
-        self._settled[loop].append((future, failed(event, error) if error else self._placed(event, message)))
+        self._settled[loop].append((future, failed(name_of(event), error) if error else self._placed(event, message)))
 
     def _placed(self, event: Event[Any], message: Message) -> Event[Any]:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -240,10 +264,15 @@ def producer_options(log: LogSettings) -> dict[str, Any]:
     }
 
 
-def failed(event: Event[Any], error: KafkaError) -> LogError:
+def name_of(event: Event[Any]) -> str:
+    """Return what messages call an event."""
+    return f"{event.type} {event.id}"
+
+
+def failed(what: str, error: KafkaError) -> LogError:
     """Return what to tell of an event that the broker did not take."""
     again = "start the service anew" if error.fatal() else "its cause stays unacknowledged and comes again"
-    return LogError(f"{event.type} {event.id} was not written: {error.str()} ({error.name()}); {again}")
+    return LogError(f"{what} was not written: {error.str()} ({error.name()}); {again}")
 
 
 def resolve(outcomes: list[Settled]) -> None:

@@ -19,6 +19,7 @@ from schemas.evals import EvalScored
 from schemas.events import Event
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded
+from schemas.scorings import LIVE
 from schemas.steps import StepTaken
 from schemas.tasks import TaskIssued
 
@@ -86,7 +87,7 @@ class Accounts:
                 self._add_step(step)
             case RolloutEnded() as ended:
                 self.num_tokens += ended.num_tokens
-            case RewardScored(invalid_reason=str(reason)):
+            case RewardScored(invalid_reason=str(reason), scoring_id="live"):
                 self.invalid[reason] += 1
             case EvalScored() as result:
                 self.solve_rates.setdefault(result.version, {})[result.domain] = result.solve_rate
@@ -97,7 +98,7 @@ class Accounts:
                 self.issued.add(task.task_id)
                 if task.task_id not in self.ends:
                     self.open.add(task.task_id)
-            case Batch() as batch:
+            case Batch() as batch if batch.scoring_id == LIVE or batch.task_id not in self.ends:
                 self._end(batch.task_id, event.id, "batched")
             case Decision(stage="assembler") as decision:
                 self._end(decision.task_id, event.id, decision.reason)

@@ -5,6 +5,7 @@ is a defect and shows its traceback.
 """
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -135,38 +136,38 @@ def show_asyncapi(*, config: ConfigFiles = None, flags: Flags = None, home: Home
     print_json(asyncapi(invocation(config, flags, home).settings.log))
 
 
-@app.command(epilog=example("rollog recompute 17 --run demo-0-1"))
+@app.command(epilog=example("rollog recompute --steps all --run demo-0-1"))
 def recompute(
-    step: Annotated[int, typer.Argument(help="Step to do again.")],
+    step: Annotated[int | None, typer.Argument(help="One step to do again, with every detail.")] = None,
     *,
+    tape: Annotated[Path | None, typer.Option(help="Read this tape, not the log.")] = None,
+    steps: Annotated[str, typer.Option(help="In one pass: 7, 3..9 or `all`.")] = "",
+    check: Annotated[str, typer.Option(help="`weights`: everything; `loss`: all but the weights.")] = "weights",
     run_name: RunName = "",
     config: ConfigFiles = None,
     flags: Flags = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do one optimizer step again from the log alone, and say match or differ; exit status 1 where it differs."""
-    from learner.recompute import recompute_step
+    """Do optimizer steps again from the log alone, and say match or differ; exit status 1 where one differs."""
+    from learner.recompute import recompute
+    from rollog.recomputing import recompute_steps
+    from rollog.tapes.doors import open_door
 
-    called = with_log(invocation(config, flags, home, run=run_name))
-    found = recompute_step(called.settings, run_dir=called.run_dir, blob_dir=called.blob_dir, step=step)
+    if (step is None) == (not steps):
+        raise typer.BadParameter("wanted one step (rollog recompute 17) or --steps (7, 3..9, all), not both")
+    called = invocation(config, flags, home, run=run_name)
+    open_reader = open_door(called, tape)
+    if step is None:
+        if not recompute_steps(called, open_reader, steps, check=check, as_json=as_json):
+            raise typer.Exit(ExitCode.FELL_SHORT)
+        return
+    found = recompute(open_reader, called.run_dir, run_id=called.settings.run, step=step)
     if as_json:
         print_json(found)
     else:
         typer.echo("\n".join([f"step {step}: {'match' if found.match else 'differ'}", *map(str, found.differences)]))
     if not found.match:
-        raise typer.Exit(ExitCode.FELL_SHORT)
-
-
-@app.command(epilog=example("rollog report --run demo-0-1"))
-def report(*, run_name: RunName = "", config: ConfigFiles = None, flags: Flags = None, home: Home = None) -> None:
-    """Print, as JSON, what became of every task and batch of a run, by the log; exit status 1 if the books are off."""
-    from rollog.report import account_for
-
-    called = with_log(invocation(config, flags, home, run=run_name))
-    account = account_for(called.settings, blob_dir=called.blob_dir)
-    print_json(account)
-    if account["findings"]:
         raise typer.Exit(ExitCode.FELL_SHORT)
 
 
@@ -198,16 +199,23 @@ def chaos(
     raise typer.Exit(run_chaos(seed, config or (), flags or (), home=home))
 
 
-def mount_broker() -> None:
-    """Add the embedded broker's verbs."""
+def mount() -> None:
+    """Add the verbs that have modules of their own."""
+    from rollog import history_cli, rescore_cli
     from rollog.broker.cli import app as broker
+    from rollog.tapes import history as tape_history
+    from rollog.tapes.verbs import app as tape
 
     app.add_typer(broker, name="broker")
+    app.add_typer(tape, name="tape")
+    tape_history.mount(app)
+    history_cli.mount(app)
+    rescore_cli.mount(app)
 
 
 def main() -> None:
     """Run the command line."""
-    mount_broker()
+    mount()
     try:
         app(prog_name="rollog")
     except RollogError as error:

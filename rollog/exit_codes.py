@@ -27,6 +27,8 @@ class ExitCode(IntEnum):
     """Something did not happen before its deadline."""
     OTHER = 9
     """Any other error of rollog's."""
+    TAPE = 10
+    """A tape is damaged, cut short or no tape, or cannot be written."""
     INTERRUPTED = 130
     """Ctrl-C, where there was nothing to finish in order."""
 
@@ -37,6 +39,7 @@ CODE_OF: tuple[tuple[type[errors.RollogError], ExitCode], ...] = (
     (errors.DecodeError, ExitCode.DECODE),
     (errors.SandboxError, ExitCode.SANDBOX),
     (errors.CheckpointError, ExitCode.CHECKPOINT),
+    (errors.TapeError, ExitCode.TAPE),
     (errors.StuckError, ExitCode.STUCK),
 )
 

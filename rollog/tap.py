@@ -7,10 +7,11 @@ import json
 import operator
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 import numpy as np
@@ -20,6 +21,9 @@ from schemas.config import LogSettings
 from schemas.errors import ConfigError
 from schemas.events import Event
 from schemas.topics import get_topic
+
+if TYPE_CHECKING:
+    from consumers.reader import EventReader
 
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -135,25 +139,25 @@ def matching(events: Iterator[Event[Any]], query: Query) -> Iterator[Event[Any]]
 
 
 def print_events(log: LogSettings, query: Query, *, blob_dir: Path, as_json: bool, out: TextIO) -> None:
-    """Print what the query asks for. Raises ConfigError for an unknown topic, LogError where the log cannot be read.
-
-    A record that cannot be decoded is a line of its own, and the tap goes on. Ends quietly on Ctrl-C or a closed pipe.
-    """
+    """Print what the query asks for. Raises ConfigError for an unknown topic, LogError where the log cannot be read."""
     from consumers.reader import Reader
 
     get_topic(query.topic)
+    print_read(partial(Reader, log, blob_dir=blob_dir), [query.topic], query, as_json=as_json, out=out)
+
+
+def print_read(
+    open_reader: Callable[..., "EventReader"], topics: Sequence[str], query: Query, *, as_json: bool, out: TextIO
+) -> None:
+    """Print what a reader hands out of these topics, as the query asks. Raises as the reader does.
+
+    A record that cannot be decoded is a line of its own, and the tap goes on. Ends quietly on Ctrl-C or a closed pipe.
+    """
 
     def undecodable(raw: Any, error: Exception) -> None:
         print(json.dumps({"undecodable": str(error)}) if as_json else f"undecodable: {error}", file=out, flush=True)
 
-    reader = Reader(
-        log,
-        [query.topic],
-        blob_dir=blob_dir,
-        start=query.start,
-        bounded=not query.follow,
-        on_undecodable=undecodable,
-    )
+    reader = open_reader(topics, start=query.start, bounded=not query.follow, on_undecodable=undecodable)
     try:
         for event in matching(iter(reader), query):
             print(json_of(event) if as_json else line_of(event), file=out, flush=query.follow)

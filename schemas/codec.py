@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgpack
@@ -56,15 +57,20 @@ def record_digest(record: object) -> str:
     return digest_of(encode_value(record))
 
 
+@lru_cache(maxsize=16)
+def encode_time(time_s: float) -> bytes:
+    """Return the RFC 3339 time of seconds since the epoch; what is written at once has one time."""
+    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z").encode()
+
+
 def encode_headers(event: Event[Any]) -> list[tuple[str, bytes]]:
     """Return the event's envelope."""
-    time_text = datetime.fromtimestamp(event.time_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     headers = [
         ("ce_specversion", b"1.0"),
         ("ce_id", event.id.encode()),
         ("ce_type", event.type.encode()),
         ("ce_source", event.source.encode()),
-        ("ce_time", time_text.encode()),
+        ("ce_time", encode_time(event.time_s)),
         ("content-type", CONTENT_TYPE),
     ]
     optional = (

@@ -13,6 +13,7 @@ import msgspec
 
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
+from schemas.scorings import LIVE, VerifierChoice
 from schemas.tasks import SamplingParams
 
 
@@ -90,6 +91,10 @@ class VerifierSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     attempts: int = 3
     grace_s: float = 15.0
     """Seconds after a task's deadline until its unfinished rollouts are scored invalid."""
+    named: dict[str, VerifierChoice] = {}
+    """Verifiers under names of one's own, for shadows and for `rollog rescore --verifier NAME`."""
+    shadows: dict[str, tuple[str, ...]] = {}
+    """By domain (`*` is every domain): names of verifiers, or kinds, that score too and are compared; none trains."""
 
 
 class AssemblerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,6 +128,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keep_last: int = 8
     """Checkpoints kept besides the first, the last and every `keep_every`th."""
     keep_every: int = 20
+    scoring: str = LIVE
+    """Whose batches are trained on; those of other scorings are passed over. `rollog rebatch` makes them."""
     dedupe_window: int = 65_536
     """Batch ids remembered to drop repeats."""
 

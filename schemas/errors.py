@@ -29,6 +29,15 @@ class CheckpointError(RollogError):
     """The disk's: a checkpoint or a policy's files are missing, torn or not what their digest says."""
 
 
+class TapeError(RollogError):
+    """The disk's: a tape is damaged, cut short or no tape, or cannot be written."""
+
+    def __init__(self, message: str, *, at: int = 0) -> None:
+        """`at` is the byte of the file where it was found."""
+        super().__init__(message)
+        self.at = at
+
+
 class StuckError(RollogError):
     """Ours or the machine's: something that must happen did not before its deadline."""
 

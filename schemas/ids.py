@@ -8,8 +8,8 @@ import hashlib
 
 def derive_id(cause: str, type_name: str, index: int | str, maker: str = "") -> str:
     """Return the 32 hex digits that identify what `maker` made of `cause`."""
-    parts = (cause, type_name, str(index), maker)
-    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    place = str(index)
+    joined = f"{len(cause)}:{cause}{len(type_name)}:{type_name}{len(place)}:{place}{len(maker)}:{maker}"
     return hashlib.sha256(joined.encode()).hexdigest()[:32]
 
 

@@ -20,6 +20,7 @@ from schemas.limits import MAX_RECORD_BYTES
 from schemas.policies import PolicyPublished
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
+from schemas.seals import LogSealed
 from schemas.steps import StepTaken
 from schemas.tasks import TaskIssued
 
@@ -147,6 +148,14 @@ TOPICS: dict[str, Topic] = {
             records=(FeedbackGiven,),
             key="subject",
             written_by="feedback producers",
+            by_task=False,
+        ),
+        Topic(
+            name="seals",
+            purpose="What stretches of the log were, in digests, so that an edit of old history is found.",
+            records=(LogSealed,),
+            key="topic[partition]",
+            written_by="rollog seal",
             by_task=False,
         ),
         Topic(

@@ -43,15 +43,23 @@ class Trajectory:
     @property
     def num_turns(self) -> int:
         """Return the length of the gapless run of turns from 0."""
-        return next(turn for turn in range(len(self.turns) + 1) if turn not in self.turns)
+        num = 0
+        while num in self.turns:
+            num += 1
+        return num
 
     @property
     def is_whole(self) -> bool:
         """Return whether it ended and all its turns, and their executions, are here."""
-        if self.end is None or self.num_turns < self.end.num_turns:
+        end = self.end
+        if end is None or self.num_turns < end.num_turns:
             return False
-        turns = (self.turns[turn].record for turn in range(self.end.num_turns))
-        return self.end.why == "deadline" or all(turn.action is None or turn.turn in self.executions for turn in turns)
+        if end.why == "deadline":
+            return True
+        for turn in range(end.num_turns):
+            if turn not in self.executions and self.turns[turn].record.action is not None:
+                return False
+        return True
 
 
 class Group:

@@ -22,9 +22,10 @@ from schemas.config import AssemblerSettings
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id
+from schemas.rewards import RewardScored
+from schemas.scorings import LIVE
 from streams.assembly import assemble
 from streams.outbox import Outbox, Writer
-from streams.scoring import LIVE
 
 Ack = Callable[[], None]
 
@@ -36,7 +37,9 @@ def has_ended(task: OpenTask) -> bool:
 
 def end_id(end: Batch | Decision) -> str:
     """Return the event id of a group's end."""
-    return derive_id(end.task_id, "batch" if isinstance(end, Batch) else "decision", 0, LIVE)
+    if isinstance(end, Batch):
+        return derive_id(end.task_id, "batch", 0, end.scoring_id)
+    return derive_id(end.task_id, "decision", 0, LIVE)
 
 
 def read_context_tokens(policy: Path) -> int | None:
@@ -72,6 +75,9 @@ class GroupStage:
             return
         assert event.position is not None
         self._telemetry.events.labels(event.position.topic, "in").inc()
+        if isinstance(event.record, RewardScored) and event.record.scoring_id != LIVE:
+            ack()  # a shadow's, or of history that was scored again: its tasks may be long over
+            return
         now_s = time.time()
         task = self._tasks.take(event, ack, now_s=now_s)
         if task is not None:

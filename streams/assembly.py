@@ -18,9 +18,10 @@ from schemas.decisions import Decision, Reason
 from schemas.limits import MAX_RECORD_BYTES
 from schemas.rewards import RewardScored
 from schemas.rollouts import TurnGenerated
+from schemas.scorings import LIVE
 from schemas.tasks import TaskIssued
 from schemas.trajectory import Group, Trajectory
-from streams.scoring import is_scored, live_reward
+from streams.scoring import is_scored, reward_in
 
 ROW_OVERHEAD_BYTES = 1024
 """More than a row's names, numbers and lengths take on the wire beside its arrays."""
@@ -29,7 +30,12 @@ Valid = dict[int, RewardScored]
 
 
 def assemble(
-    group: Group, *, settings: AssemblerSettings, now_s: float, context_tokens: int | None = None
+    group: Group,
+    *,
+    settings: AssemblerSettings,
+    now_s: float,
+    context_tokens: int | None = None,
+    scoring_id: str = LIVE,
 ) -> Batch | Decision | None:
     """Return how the group ends, None while it is to wait.
 
@@ -40,13 +46,13 @@ def assemble(
     if task is None:
         return None
     is_late = now_s >= group.tasks[None].time_s + task.deadline_s + settings.grace_s
-    is_all_scored = is_scored(task, group)
+    is_all_scored = is_scored(task, group, scoring_id)
     if not is_all_scored and not is_late:
         return None
     rewards = {
         sample: reward
         for sample in range(task.num_samples)
-        if (reward := live_reward(group.sample(sample))) is not None
+        if (reward := reward_in(group.sample(sample), scoring_id)) is not None
     }
     scored = {sample: reward for sample, reward in rewards.items() if reward.value is not None}
     if task.split == "held_out":
@@ -58,7 +64,7 @@ def assemble(
     valid = {sample: reward for sample, reward in here.items() if has_tokens(group.sample(sample))}
     if len(valid) < settings.min_valid:
         return end_with_too_few(task, rewards, valid, is_complete=is_complete)
-    return end_with_rows(task, group, valid, context_tokens)
+    return end_with_rows(task, group, valid, context_tokens, scoring_id)
 
 
 def has_all_turns(trajectory: Trajectory) -> bool:
@@ -115,7 +121,9 @@ def end_with_too_few(task: TaskIssued, rewards: Valid, valid: Valid, *, is_compl
     return decide(task, "too_few_valid" if valid else "all_invalid", valid, detail)
 
 
-def end_with_rows(task: TaskIssued, group: Group, valid: Valid, context_tokens: int | None) -> Batch | Decision:
+def end_with_rows(
+    task: TaskIssued, group: Group, valid: Valid, context_tokens: int | None, scoring_id: str
+) -> Batch | Decision:
     """Return the valid rollouts as a batch, or why they would teach nothing or cannot be trained on."""
     values = [value_of(reward) for reward in valid.values()]
     mean = math.fsum(values) / len(values)
@@ -138,6 +146,7 @@ def end_with_rows(task: TaskIssued, group: Group, valid: Valid, context_tokens: 
         num_samples=task.num_samples,
         reward_mean=mean,
         reward_std=math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values)),
+        scoring_id=scoring_id,
         oldest_version=min(int(v.min()) for v in versions),
         newest_version=max(int(v.max()) for v in versions),
     )

@@ -13,13 +13,11 @@ from schemas.executions import ExecutionFinished
 from schemas.ids import derive_id, rollout_id
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
+from schemas.scorings import LIVE
 from schemas.tasks import TaskIssued, VerifierSpec
 from schemas.trajectory import Group, Trajectory, order_of
 from streams.verifiers import VERIFIERS
 from streams.verifiers.interface import Score
-
-LIVE = "live"
-"""The scoring that training follows."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,9 +70,18 @@ def without_worth(trajectory: Trajectory) -> Finding | None:
     return None
 
 
-def reward_of(task: TaskIssued, sample: int, finding: Finding, *, scoring_id: str = LIVE) -> RewardScored:
-    """Return the reward that a finding is."""
-    verifier = VERIFIERS.get(task.verifier.kind)
+def reward_of(
+    task: TaskIssued,
+    sample: int,
+    finding: Finding,
+    *,
+    spec: VerifierSpec | None = None,
+    digest: str = "",
+    scoring_id: str = LIVE,
+) -> RewardScored:
+    """Return the reward that a finding is, by the task's own spec unless another, whose digest is this, was applied."""
+    spec = spec or task.verifier
+    verifier = VERIFIERS.get(spec.kind)
     score = finding.score
     return RewardScored(
         task_id=task.task_id,
@@ -85,9 +92,9 @@ def reward_of(task: TaskIssued, sample: int, finding: Finding, *, scoring_id: st
         invalid_reason=finding.invalid_reason,
         detail=finding.detail if score is None else score.detail,
         parts={} if score is None else score.parts,
-        verifier=task.verifier.kind,
+        verifier=spec.kind,
         verifier_version=0 if verifier is None else verifier.version,
-        config_digest=record_digest(task.verifier),
+        config_digest=digest or record_digest(spec),
         scoring_id=scoring_id,
         attempts=finding.attempts,
         score_s=finding.score_s,
@@ -100,20 +107,20 @@ def reward_id(reward: RewardScored) -> str:
     return derive_id(reward.rollout_id, "reward_scored", 0, maker)
 
 
-def live_reward(trajectory: Trajectory) -> RewardScored | None:
-    """Return the reward that training follows: the first live one on the log."""
+def reward_in(trajectory: Trajectory, scoring_id: str = LIVE) -> RewardScored | None:
+    """Return the trajectory's reward under a scoring: the first on the log."""
     if not trajectory.rewards:
         return None
-    live: list[Event[Any]] = [event for event in trajectory.rewards.values() if event.record.scoring_id == LIVE]
-    if not live:
+    found: list[Event[Any]] = [event for event in trajectory.rewards.values() if event.record.scoring_id == scoring_id]
+    if not found:
         return None
-    record: RewardScored = min(live, key=order_of).record
+    record: RewardScored = min(found, key=order_of).record
     return record
 
 
-def is_scored(task: TaskIssued, group: Group) -> bool:
-    """Return whether every sample of the task has its live reward."""
+def is_scored(task: TaskIssued, group: Group, scoring_id: str = LIVE) -> bool:
+    """Return whether every sample of the task has its reward under the scoring."""
     samples = group.samples
     return len(samples) >= task.num_samples and all(
-        sample in samples and live_reward(samples[sample]) is not None for sample in range(task.num_samples)
+        sample in samples and reward_in(samples[sample], scoring_id) is not None for sample in range(task.num_samples)
     )

@@ -2,9 +2,9 @@
 
     tasks, rollouts, executions --take--> open tasks --whole--> scoring pool --finding--> RewardScored --durable--> ack
 
-What must hold: every sample of every task gets exactly one live reward: a value, or invalid with its reason
-(`infrastructure`, `deadline`, `verifier_timeout`, `verifier_error`). A task's events are acknowledged once all of its
-rewards are on the log.
+What must hold: every sample of every task gets exactly one live reward, and one of each shadow: a value, or invalid
+with its reason (`infrastructure`, `deadline`, `verifier_timeout`, `verifier_error`). A task's events are acknowledged
+once all of its rewards are on the log. Shadows have a pool of their own, so that none holds up a live reward.
 """
 
 import asyncio
@@ -14,20 +14,34 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
+
 from consumers.open_tasks import OpenTask, OpenTasks
 from consumers.orphans import Orphanage
 from consumers.runtime import Runtime
 from consumers.telemetry import Telemetry
 from schemas.config import VerifierSettings
 from schemas.events import Event
+from schemas.rewards import RewardScored
+from schemas.scorings import LIVE
 from schemas.tasks import TaskIssued
 from schemas.trajectory import sample_of
 from streams.outbox import Outbox, Writer
-from streams.scoring import Finding, Job, is_scored, job_of, live_reward, reward_id, reward_of, without_worth
+from streams.scoring import Finding, Job, is_scored, job_of, reward_id, reward_in, reward_of, without_worth
 from streams.scoring_pool import ScoringPool
+from streams.shadows import Shadows, Wanted, declare_shadows, note_pair
 
 Ack = Callable[[], None]
 OUT_OF_TIME = Finding(invalid_reason="deadline", detail="the rollout was not whole by the task's deadline and grace")
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One reward that is being found."""
+
+    issued: TaskIssued
+    cause: Event[Any]
+    sample: int
+    wanted: Wanted
 
 
 class Scorer(Protocol):
@@ -42,12 +56,6 @@ class Scorer(Protocol):
         ...
 
 
-def is_finished(task: OpenTask) -> bool:
-    """Return whether the verifier has nothing more to do for the task."""
-    issued = task.group.task
-    return issued is not None and is_scored(issued, task.group)
-
-
 class RewardStage:
     """The verifier's stage."""
 
@@ -56,20 +64,30 @@ class RewardStage:
     outputs: tuple[str, ...] = ("rewards",)
 
     def __init__(
-        self, settings: VerifierSettings, writer: Writer, telemetry: Telemetry, scorer: Scorer | None = None
+        self,
+        settings: VerifierSettings,
+        writer: Writer,
+        telemetry: Telemetry,
+        scorer: Scorer | None = None,
+        shadow_scorer: Scorer | None = None,
     ) -> None:
+        """Raise ConfigError where the settings name shadows that are not known."""
         self._telemetry = telemetry
         self._outbox = Outbox(writer, telemetry)
-        self._tasks = OpenTasks(is_finished=is_finished, grace_s=settings.grace_s)
+        self._tasks = OpenTasks(is_finished=self._is_finished, grace_s=settings.grace_s)
         self._orphanage = Orphanage(self._tasks, partial(self._outbox.put_aside, self.name))
-        self._scorer = scorer or ScoringPool(
+        self._shadows = Shadows.of(settings)
+        pool = partial(
+            ScoringPool,
             num_processes=settings.num_processes,
             timeout_s=settings.timeout_s,
             attempts=settings.attempts,
             on_error=self._outbox.fail,
         )
-        self._in_hand: set[tuple[str, int]] = set()
-        """(task id, sample) that are being scored or whose reward is on its way."""
+        self._scorer = scorer or pool()
+        self._shadow_scorer = shadow_scorer or pool()
+        self._in_hand: set[tuple[str, int, str]] = set()
+        """(task id, sample, scoring id) that are being scored or whose reward is on its way."""
         self._is_idle = asyncio.Event()
         self._is_stopping = False
 
@@ -102,9 +120,10 @@ class RewardStage:
             issued = task.group.task
             assert issued is not None
             for sample in range(issued.num_samples):
-                if self._is_open(task, sample):
-                    self._in_hand.add((task.task_id, sample))
-                    self._send(issued, task.issued, sample, OUT_OF_TIME)
+                for wanted in self._shadows.wanted(issued):
+                    if self._is_open(task, sample, wanted):
+                        self._in_hand.add((task.task_id, sample, wanted.scoring_id))
+                        self._send(Asked(issued, task.issued, sample, wanted), OUT_OF_TIME)
         self._orphanage.tick(now_s)
         self._telemetry.pending(len(self._in_hand))
 
@@ -121,60 +140,85 @@ class RewardStage:
             pass
         finally:
             await self._scorer.close()
+            await self._shadow_scorer.close()
 
-    def _is_open(self, task: OpenTask, sample: int) -> bool:
-        return (task.task_id, sample) not in self._in_hand and live_reward(task.group.sample(sample)) is None
+    def _is_finished(self, task: OpenTask) -> bool:
+        issued = task.group.task
+        return issued is not None and all(
+            is_scored(issued, task.group, wanted.scoring_id) for wanted in self._shadows.wanted(issued)
+        )
+
+    def _is_open(self, task: OpenTask, sample: int, wanted: Wanted) -> bool:
+        is_in_hand = (task.task_id, sample, wanted.scoring_id) in self._in_hand
+        return not is_in_hand and reward_in(task.group.sample(sample), wanted.scoring_id) is None
 
     def _consider(self, task: OpenTask, issued: TaskIssued, sample: int) -> None:
         """Score a sample if it is whole and nothing is being done about it."""
         trajectory = task.group.sample(sample)
-        if sample >= issued.num_samples or not trajectory.is_whole or not self._is_open(task, sample):
+        if sample >= issued.num_samples or not trajectory.is_whole:
             return
-        self._in_hand.add((task.task_id, sample))
         cause = trajectory.ended[None]
         finding = without_worth(trajectory)
-        if finding is not None:
-            self._send(issued, cause, sample, finding)
-            return
-        busy = self._telemetry.busy()
-        busy.__enter__()
-        self._scorer.submit(job_of(issued.verifier, trajectory), partial(self._scored, issued, cause, sample, busy))
+        for wanted in self._shadows.wanted(issued):
+            if not self._is_open(task, sample, wanted):
+                continue
+            self._in_hand.add((task.task_id, sample, wanted.scoring_id))
+            if finding is not None:
+                self._send(Asked(issued, cause, sample, wanted), finding)
+                continue
+            busy = self._telemetry.busy()
+            busy.__enter__()
+            scorer = self._scorer if wanted.scoring_id == LIVE else self._shadow_scorer
+            then = partial(self._scored, Asked(issued, cause, sample, wanted), busy)
+            scorer.submit(job_of(wanted.spec, trajectory), then)
 
-    def _scored(
-        self,
-        issued: TaskIssued,
-        cause: Event[Any],
-        sample: int,
-        busy: AbstractContextManager[None],
-        finding: Finding,
-    ) -> None:
+    def _scored(self, asked: Asked, busy: AbstractContextManager[None], finding: Finding) -> None:
         busy.__exit__(None, None, None)
-        self._telemetry.seconds.labels("verify", issued.domain).observe(finding.score_s)
+        issued, scoring_id = asked.issued, asked.wanted.scoring_id
+        stage = "verify" if scoring_id == LIVE else "shadow"
+        self._telemetry.seconds.labels(stage, issued.domain).observe(finding.score_s)
         if issued.task_id in self._tasks.open:
-            self._send(issued, cause, sample, finding)
+            self._send(asked, finding)
         else:
-            self._release(issued.task_id, sample)  # its partition went to another instance, and so did the work
+            # Its partition went to another instance, and so did the work.
+            self._release(issued.task_id, asked.sample, scoring_id)
 
-    def _send(self, issued: TaskIssued, cause: Event[Any], sample: int, finding: Finding) -> None:
-        reward = reward_of(issued, sample, finding)
-        if reward.invalid_reason is not None:
+    def _send(self, asked: Asked, finding: Finding) -> None:
+        issued, wanted = asked.issued, asked.wanted
+        reward = reward_of(issued, asked.sample, finding, spec=wanted.spec, scoring_id=wanted.scoring_id)
+        if reward.invalid_reason is not None and wanted.scoring_id == LIVE:
             self._telemetry.invalid.labels(reward.invalid_reason).inc()
         event = self._outbox.writer.event(
             reward,
             id=reward_id(reward),
             key=issued.task_id,
             subject=reward.rollout_id,
-            cause=cause,
+            cause=asked.cause,
             correlation_id=issued.task_id,
         )
-        self._outbox.send(event, partial(self._written, event, sample))
+        self._outbox.send(event, partial(self._written, event, asked.sample))
 
     def _written(self, event: Event[Any], sample: int) -> None:
-        self._release(event.key, sample)
+        self._release(event.key, sample, event.record.scoring_id)
+        task = self._tasks.open.get(event.key)
+        if task is not None:
+            self._compare(task, event.record)
         self._tasks.note_output(event)
 
-    def _release(self, task_id: str, sample: int) -> None:
-        self._in_hand.discard((task_id, sample))
+    def _compare(self, task: OpenTask, reward: RewardScored) -> None:
+        """Count each pair of a live reward and a shadow's, when the second of the two is written."""
+        trajectory = task.group.sample(reward.sample)
+        live = reward_in(trajectory)
+        if reward.scoring_id != LIVE:
+            if live is not None:
+                note_pair(self._telemetry, live, reward)
+            return
+        for event in trajectory.rewards.values():
+            if event.record.scoring_id != LIVE:
+                note_pair(self._telemetry, reward, event.record)
+
+    def _release(self, task_id: str, sample: int, scoring_id: str) -> None:
+        self._in_hand.discard((task_id, sample, scoring_id))
         self._telemetry.progress(len(self._in_hand))
         if not self._in_hand:
             self._is_idle.set()
@@ -185,4 +229,6 @@ def run_verifier(runtime: Runtime) -> None:
     from streams.app import run_stage  # here, so that the stage itself needs no stream processor
 
     settings = runtime.settings.verifier
+    source = f"rollog/{runtime.instance}"
+    declare_shadows(runtime.log, Shadows.of(settings), source=source, blob_dir=runtime.blob_dir)
     run_stage(runtime, lambda publisher: RewardStage(settings, publisher, runtime.telemetry))

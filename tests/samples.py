@@ -13,6 +13,7 @@ from schemas.feedback import FeedbackGiven
 from schemas.policies import PolicyPublished
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
+from schemas.seals import LogSealed
 from schemas.steps import BatchRef, ObjectiveStats, StepTaken
 from schemas.tasks import ExecutionSpec, SamplingParams, TaskIssued, VerifierSpec
 
@@ -230,6 +231,9 @@ def records() -> dict[str, Any]:
             command="set_weight", target="repair", arguments={"weight": 0.5}, given_by="person", reason="too easy"
         ),
         "feedback_given": FeedbackGiven(subject=f"{TASK_ID}/0", policy="policy", policy_version=5, rating=0.5),
+        "log_sealed": LogSealed(
+            topic="rollouts", partition=2, first=7, end=19, num_records=12, previous="sha256:07", digest="sha256:08"
+        ),
         "dead_letter": DeadLetter(
             stage="verifier",
             topic="rollouts",

@@ -25,12 +25,13 @@ SERVICE = (
 MAY_IMPORT = {
     "schemas": ("schemas",),
     "producers": ("schemas", "producers", *DOORS, *SERVICE),
-    "streams": ("schemas", "streams", *DOORS, *SERVICE, "producers.tasks"),
+    "streams": ("schemas", "streams", *DOORS, *SERVICE, "producers.tasks", "consumers.history"),
     "consumers": ("schemas", "consumers", *DOORS),
     "learner": ("schemas", "learner", *DOORS, *SERVICE, "consumers.feed"),
     "rollog": PARTS,
 }
-"""Beyond doors and service: the evaluator draws held-out tasks as the issuer does; the feed is the learner's."""
+"""Beyond doors and service: the evaluator draws held-out tasks as the issuer does, rescoring reads history, and the
+feed is the learner's."""
 CLIENTS = ("confluent_kafka", "aiokafka")
 MAY_USE_CLIENTS = (
     "producers/publisher.py",
@@ -38,6 +39,7 @@ MAY_USE_CLIENTS = (
     "consumers/group.py",
     "consumers/offsets.py",
     "consumers/read_back.py",
+    "consumers/history/*.py",
     "streams/transport.py",
     "rollog/topics*.py",
     "rollog/broker/*.py",

@@ -14,4 +14,4 @@ def score(spec: VerifierSpec, trajectory: Trajectory) -> Score:
     return Score(value=share, parts={"text": share})
 
 
-EXACT_MATCH = Verifier(name="exact_match", version=1, score=score)
+EXACT_MATCH = Verifier(name="exact_match", version=1, score=score, reads=frozenset({"text"}))

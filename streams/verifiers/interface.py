@@ -5,11 +5,14 @@ under a deadline; raising says that it could not judge, which is an invalid rewa
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
-from schemas.tasks import VerifierSpec
+from schemas.tasks import TaskIssued, VerifierSpec
 from schemas.trajectory import Trajectory
+
+Reads = Literal["text", "executions", "tokens"]
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,3 +33,11 @@ class Verifier(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     """To be raised with every change that can change a score."""
     score: Callable[[VerifierSpec, Trajectory], Score]
+    reads: frozenset[Reads] = frozenset({"text", "executions", "tokens"})
+    """What it looks at in a trajectory; history is read without the rest. Beside that, it may read how it ended."""
+
+    def lacks(self, task: TaskIssued) -> str | None:
+        """Return what rollouts of the task do not have and this verifier cannot judge without; None if nothing."""
+        if self.reads == {"executions"} and task.execution is None:
+            return f"{self.name} judges what programs print, and tasks of domain {task.domain} run none"
+        return None

@@ -34,4 +34,4 @@ def score(spec: VerifierSpec, trajectory: Trajectory) -> Score:
     return Score(value=value, parts=parts, detail=f"the program ended with {outcome.status}")
 
 
-STDOUT_MATCH = Verifier(name="stdout_match", version=1, score=score)
+STDOUT_MATCH = Verifier(name="stdout_match", version=1, score=score, reads=frozenset({"executions"}))

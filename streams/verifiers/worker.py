@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from schemas.tasks import VerifierSpec
+from schemas.trajectory import Trajectory
 from streams.scoring import Finding, Job, trajectory_of
 from streams.verifiers import get_verifier
 
@@ -34,13 +36,21 @@ def read_frame(pipe: BinaryIO) -> bytes | None:
 def answer(job: Job) -> Finding:
     """Return what the job's verifier finds, or `verifier_error`."""
     started_s = time.perf_counter()
+    finding = find(job.spec, trajectory_of(job))
+    if finding.score is None:
+        return finding
+    return msgspec.structs.replace(finding, score_s=time.perf_counter() - started_s)
+
+
+def find(spec: VerifierSpec, trajectory: Trajectory) -> Finding:
+    """Return what the spec's verifier finds in this process, or `verifier_error`."""
     try:
-        score = get_verifier(job.spec.kind).score(job.spec, trajectory_of(job))
+        score = get_verifier(spec.kind).score(spec, trajectory)
         if not all(0 <= value <= 1 for value in (score.value, *score.parts.values())):  # False for NaN, too
-            raise ValueError(f"verifier {job.spec.kind} said {score}; wanted value and parts in [0, 1]")
+            raise ValueError(f"verifier {spec.kind} said {score}; wanted value and parts in [0, 1]")
     except Exception as error:  # noqa: BLE001 the boundary to a verifier: whatever it raises is its finding
         return Finding(invalid_reason="verifier_error", detail=f"{type(error).__name__}: {error}"[:500])
-    return Finding(score=score, score_s=time.perf_counter() - started_s)
+    return Finding(score=score)
 
 
 def serve(requests: BinaryIO, replies: BinaryIO, *, timeout_s: float) -> None:

@@ -137,3 +137,23 @@ def test_rows_that_cannot_be_computed_with_are_found(changes: dict[str, Any], pr
     assert fault.reason == "quarantined"
     assert problem in fault.detail
     assert find_fault(make_batch(0)) is None
+
+
+def test_batches_of_another_scoring_are_passed_over(tmp_path: Path) -> None:
+    for index, scoring in enumerate(["live", "strict", "live", "strict"]):
+        batch = msgspec.structs.replace(make_batch(index), scoring_id=scoring)
+        append(tmp_path, "batches", batch_event(batch), partition=0)
+    reader: Any = partial(FileReader, tmp_path)
+    for scoring, taken in (("live", [0, 2]), ("strict", [1, 3])):
+        feed = BatchFeed.open(
+            reader,
+            run_id="test",
+            offsets={},
+            seen=(),
+            window=100,
+            on_undecodable=lambda raw, error: None,
+            scoring_id=scoring,
+        )
+        assert feed.gather(9, no_fault) == []
+        assert [event.record.task_id for event in feed.take()] == [make_batch(index).task_id for index in taken]
+        assert feed.num_skipped == 2

@@ -40,6 +40,21 @@ def test_a_damaged_blob_is_refused(tmp_path: Path, damage: bytes) -> None:
         store.get(claim)
 
 
+def test_a_blob_with_a_flipped_bit_gives_its_value_or_is_refused_whatever_size_it_then_claims(tmp_path: Path) -> None:
+    store, value, num_refused = BlobStore(tmp_path), bytes(range(256)) * 3, 0
+    claim = store.put(value)
+    whole = store.path(claim.sha256).read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        store.path(claim.sha256).write_bytes(damaged)
+        try:
+            assert store.get(claim) == value
+        except DecodeError:
+            num_refused += 1
+    assert num_refused > 7 * len(whole)
+
+
 def test_a_blob_with_other_content_is_refused(tmp_path: Path) -> None:
     store = BlobStore(tmp_path)
     claim, other = store.put(b"abc"), store.put(b"abd")

@@ -18,6 +18,7 @@ from schemas.errors import (
     RollogError,
     SandboxError,
     StuckError,
+    TapeError,
 )
 
 VERBS = (
@@ -27,12 +28,26 @@ VERBS = (
     ["config"],
     ["recompute"],
     ["report"],
+    ["report", "bias"],
+    ["index"],
+    ["audit"],
+    ["verify-log"],
+    ["seal"],
+    ["rescore"],
+    ["rebatch"],
+    ["compare"],
     ["demo"],
     ["chaos"],
     ["topics", "create"],
     ["topics", "check"],
     ["topics", "describe"],
     ["topics", "asyncapi"],
+    ["tape", "export"],
+    ["tape", "import"],
+    ["tape", "cat"],
+    ["tape", "verify"],
+    ["replay"],
+    ["archive"],
     ["broker", "start"],
     ["broker", "stop"],
     ["broker", "status"],
@@ -67,7 +82,7 @@ def test_every_verbs_help_ends_in_an_example(helps: dict[str, str], verb: str) -
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:
-    program = "import sys, rollog.cli; rollog.cli.mount_broker(); print([m for m in sys.modules])"
+    program = "import sys, rollog.cli; rollog.cli.mount(); print([m for m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
     for module in ("torch", "transformers", "faust", "aiokafka"):
@@ -164,6 +179,7 @@ def test_topics_are_created_and_checked_by_the_command(tmp_path: Path, broker: s
         (SandboxError, ExitCode.SANDBOX),
         (CheckpointError, ExitCode.CHECKPOINT),
         (StuckError, ExitCode.STUCK),
+        (TapeError, ExitCode.TAPE),
         (RollogError, ExitCode.OTHER),
     ],
 )

@@ -1,0 +1,1 @@
+"""Verbs about tapes, and those that need one: `rollog tape`, `replay`, `archive`."""

@@ -1,0 +1,1 @@
+"""Scoring history again: other verifiers over recorded rollouts, beside what was scored live."""

@@ -1,0 +1,146 @@
+"""What two scorings of the same rollouts have in common and where they differ, as sums that can be merged.
+
+What must hold: merging is exact and in any order, so that the result does not depend on how the work was divided.
+Values are summed as integers of 2**-30; examples are those with the smallest digests.
+"""
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+NUM_BINS = 10
+UNIT = 1 << 30
+NUM_EXAMPLES = 5
+"""Per domain and direction."""
+Direction = Literal["up", "down", "newly_valid", "newly_invalid"]
+
+
+class Distribution(msgspec.Struct, kw_only=True):
+    """Rewards of one domain under one scoring."""
+
+    num_valid: int = 0
+    num_invalid: int = 0
+    num_solved: int = 0
+    sum_units: int = 0
+    bins: list[int] = msgspec.field(default_factory=lambda: [0] * NUM_BINS)
+    """Valid values by tenths of [0, 1]; 1 is in the last."""
+    reasons: dict[str, int] = {}
+    """Of the invalid ones."""
+
+    def add(self, value: float | None, reason: str | None) -> None:
+        """Take one reward."""
+        if value is None:
+            self.num_invalid += 1
+            self.reasons[reason or "?"] = self.reasons.get(reason or "?", 0) + 1
+            return
+        self.num_valid += 1
+        self.num_solved += value == 1
+        self.sum_units += round(value * UNIT)
+        self.bins[min(NUM_BINS - 1, int(value * NUM_BINS))] += 1
+
+    def merge(self, other: "Distribution") -> None:
+        """Take all of another's."""
+        self.num_valid += other.num_valid
+        self.num_invalid += other.num_invalid
+        self.num_solved += other.num_solved
+        self.sum_units += other.sum_units
+        self.bins = [a + b for a, b in zip(self.bins, other.bins, strict=True)]
+        for reason, count in other.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+
+    @property
+    def mean(self) -> float | None:
+        """Return the mean of the valid values, None where there are none."""
+        return self.sum_units / UNIT / self.num_valid if self.num_valid else None
+
+    @property
+    def solved(self) -> float | None:
+        """Return the share of valid values that are 1, None where there are none."""
+        return self.num_solved / self.num_valid if self.num_valid else None
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """One rollout that was scored otherwise."""
+
+    rank: str
+    """Decides which examples are kept."""
+    rollout_id: str
+    before: float | None
+    after: float | None
+    detail: str = ""
+    """What the verifier said of the new value."""
+
+
+class DomainTally(msgspec.Struct, kw_only=True):
+    """All that is compared of one domain's rollouts."""
+
+    num_agree: int = 0
+    """Equal values, or invalid both times."""
+    flips: dict[str, int] = {}
+    """By direction."""
+    num_solved_lost: int = 0
+    """1 before and less now."""
+    num_solved_gained: int = 0
+    fresh: Distribution = msgspec.field(default_factory=Distribution)
+    """Scored now, and without a reward to compare with; in neither of the two below."""
+    before: Distribution = msgspec.field(default_factory=Distribution)
+    after: Distribution = msgspec.field(default_factory=Distribution)
+    examples: dict[str, list[Example]] = {}
+
+    @property
+    def num_compared(self) -> int:
+        """Return how many rollouts have both rewards."""
+        return self.num_agree + sum(self.flips.values())
+
+    @property
+    def agreement(self) -> float | None:
+        """Return the share of those that agree, None where there are none."""
+        return self.num_agree / self.num_compared if self.num_compared else None
+
+    def add_new(self, value: float | None, reason: str | None) -> None:
+        """Take a rollout that has no reward of before."""
+        self.fresh.add(value, reason)
+
+    def add_pair(self, rollout_id: str, before: float | None, after: float | None, detail: str = "") -> None:
+        """Count what became of one rollout's reward; the distributions are added to by themselves."""
+        if before == after:
+            self.num_agree += 1
+            return
+        direction = direction_of(before, after)
+        self.flips[direction] = self.flips.get(direction, 0) + 1
+        self.num_solved_lost += before == 1 and after is not None
+        self.num_solved_gained += after == 1 and before is not None
+        rank = hashlib.sha256(rollout_id.encode()).hexdigest()[:16]
+        kept = self.examples.setdefault(direction, [])
+        if len(kept) < NUM_EXAMPLES or rank < kept[-1].rank:
+            kept.append(Example(rank=rank, rollout_id=rollout_id, before=before, after=after, detail=detail[:200]))
+            shorten(kept)
+
+    def merge(self, other: "DomainTally") -> None:
+        """Take all of another's."""
+        self.num_agree += other.num_agree
+        self.fresh.merge(other.fresh)
+        self.num_solved_lost += other.num_solved_lost
+        self.num_solved_gained += other.num_solved_gained
+        self.before.merge(other.before)
+        self.after.merge(other.after)
+        for direction, count in other.flips.items():
+            self.flips[direction] = self.flips.get(direction, 0) + count
+        for direction, examples in other.examples.items():
+            kept = self.examples.setdefault(direction, [])
+            kept += examples
+            shorten(kept)
+
+
+def shorten(examples: list[Example]) -> None:
+    """Keep the first few by rank."""
+    examples.sort(key=lambda example: (example.rank, example.rollout_id))
+    del examples[NUM_EXAMPLES:]
+
+
+def direction_of(before: float | None, after: float | None) -> Direction:
+    """Return which way two different values differ."""
+    if before is None or after is None:
+        return "newly_valid" if before is None else "newly_invalid"
+    return "up" if after > before else "down"
