@@ -10,7 +10,7 @@ from consumers.offsets import spans
 from consumers.raw import RawRecord
 from consumers.reader import records_between
 from producers.publisher import Publisher
-from rollog.cli import app, mount_broker
+from rollog.cli import app, mount
 from schemas.config import LogSettings
 from schemas.events import Event
 from schemas.limits import INLINE_BYTES
@@ -44,7 +44,7 @@ def all_records(log: LogSettings, home: Path) -> dict[tuple[str, int], list[RawR
 def rollog(*arguments: str, log: LogSettings, home: Path) -> Any:
     """Run a verb in this process."""
     if not any(group.name == "tape" for group in app.registered_groups):
-        mount_broker()
+        mount()
     flags = ["--set", f"log.bootstrap={log.bootstrap!r}", "--set", f"log.namespace={log.namespace!r}"]
     flags += ["--set", f"log.partitions={log.partitions}", "--home", str(home)]
     takes_log = arguments[:2] not in (("tape", "cat"), ("tape", "verify"))
