@@ -109,7 +109,9 @@ def _kill(pid: int) -> None:
         return
     try:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        select.select([pidfd], [], [], _EXIT_S)
+        ended = select.poll()  # unlike select, of any descriptor: a service may have thousands open
+        ended.register(pidfd, select.POLLIN)
+        ended.poll(_EXIT_S * 1000)
     finally:
         os.close(pidfd)
 

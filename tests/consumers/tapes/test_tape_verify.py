@@ -1,6 +1,7 @@
 """Whatever is done to a tape is found, and said where."""
 
 import random
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,9 @@ def test_no_flipped_byte_gets_past_a_reader(tape: Path) -> None:
     for at in range(len(whole)):
         tape.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
         try:
-            list(TapeReader(tape, ["rewards", "rollouts"], start="beginning", bounded=True, on_undecodable=ignore))
+            reader = TapeReader(tape, ["rewards", "rollouts"], start="beginning", bounded=True, on_undecodable=ignore)
+            with closing(reader):
+                list(reader)
         except TapeError as error:
             if str(tape) not in str(error) or "byte " not in str(error):
                 passed.append((at, str(error)))
