@@ -1,6 +1,7 @@
 """A record as the broker gave it, and the one way from there to an event: claim check first, then the codec."""
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -41,6 +42,39 @@ class RecentIds:
             if len(self._seen) > self._num:
                 self._seen.popitem(last=False)
         return True
+
+
+OnUndecodable = Callable[[RawRecord, DecodeError], None]
+
+
+class Decoding:
+    """From a reader's records to its events: what every reader does alike."""
+
+    def __init__(self, blobs: Blobs, *, on_undecodable: OnUndecodable | None, headers_only: bool, dedupe: int) -> None:
+        self._blobs, self._on_undecodable, self._headers_only = blobs, on_undecodable, headers_only
+        self._seen = RecentIds(dedupe)
+
+    def decode(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the event of a record; None for what is none, of which `on_undecodable` hears. Raises DecodeError."""
+        try:
+            return to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
+        except DecodeError as undecodable:
+            if self._on_undecodable is None:
+                raise
+            self._on_undecodable(raw, undecodable)
+            return None
+
+    def new(self, raw: RawRecord) -> Event[Any] | None:
+        """Return the event of a record; None for what is none or was seen before. Raises DecodeError."""
+        event = self.decode(raw)
+        return event if event is not None and self._seen.add(event.id) else None
+
+    def events(self, records: Iterable[RawRecord]) -> Iterator[Event[Any]]:
+        """Yield the events of the records that are new."""
+        for raw in records:
+            event = self.new(raw)
+            if event is not None:
+                yield event
 
 
 def to_event(raw: RawRecord, blobs: Blobs) -> Event[Any]:

@@ -5,7 +5,7 @@ was written twice is handed out once, as long as the window of remembered ids re
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,18 +25,17 @@ from consumers.offsets import (
     unreachable,
 )
 from consumers.partitions import partition_of
-from consumers.raw import RawRecord, RecentIds, to_event, to_outline
+from consumers.raw import Decoding, OnUndecodable, RawRecord
 from producers.blobs import BlobStore
 from schemas.config import LogSettings
 from schemas.connection import in_catalogue, on_cluster
-from schemas.errors import DecodeError, LogError
+from schemas.errors import LogError
 from schemas.events import Event, Position
 from schemas.limits import FETCH_BYTES
 
-__all__ = ["EventReader", "RawRecord", "Reader", "end_offsets", "partition_of"]
+__all__ = ["EventReader", "OnUndecodable", "RawRecord", "Reader", "end_offsets", "partition_of"]
 SMALL_FETCHES = {"queued.max.messages.kbytes": "8192", "fetch.message.max.bytes": str(1 << 20)}
 """For what is read in one go: the client would hold more beside the caller. A larger batch comes all the same."""
-OnUndecodable = Callable[[RawRecord, DecodeError], None]
 
 
 class EventReader(Protocol):
@@ -97,10 +96,11 @@ class Reader:
         read; partitions that it does not name are not read. With `headers_only` events have no record, and values that
         cannot be decoded don't matter. `fetch_bytes` are asked of a partition at once: few where few are wanted.
         """
-        self._log, self._blobs = log, BlobStore(blob_dir)
-        self._on_undecodable, self._headers_only = on_undecodable, headers_only
+        self._log = log
+        self._decoding = Decoding(
+            BlobStore(blob_dir), on_undecodable=on_undecodable, headers_only=headers_only, dedupe=dedupe
+        )
         self._is_open = True
-        self._seen = RecentIds(dedupe)
         self._buffer: deque[Message] = deque()
         self._consumer = open_consumer(log, **{"fetch.message.max.bytes": fetch_bytes})
         self.positions: dict[At, int] = starts(self._consumer, log, topics, start)
@@ -122,17 +122,14 @@ class Reader:
         events: list[Event[Any]] = []
         while self._buffer and len(events) < max_events:
             raw = self._take(self._buffer.popleft())
-            event = None if raw is None else self._new(raw)
+            event = None if raw is None else self._decoding.new(raw)
             if event is not None:
                 events.append(event)
         return events
 
     def __iter__(self) -> Iterator[Event[Any]]:
         """Yield events until the end, or until `close`. Raises as `poll` does."""
-        for raw in self.records():
-            event = self._new(raw)
-            if event is not None:
-                yield event
+        return self._decoding.events(self.records())
 
     def records(self) -> Iterator[RawRecord]:
         """Yield records as they stand on the log, repeats and what is no event too, until the end or `close`.
@@ -149,13 +146,7 @@ class Reader:
 
     def decode(self, raw: RawRecord) -> Event[Any] | None:
         """Return the event of a record; None for what is none, of which `on_undecodable` hears. Raises DecodeError."""
-        try:
-            return to_outline(raw) if self._headers_only else to_event(raw, self._blobs)
-        except DecodeError as undecodable:
-            if self._on_undecodable is None:
-                raise
-            self._on_undecodable(raw, undecodable)
-            return None
+        return self._decoding.decode(raw)
 
     def lag(self) -> dict[str, int]:
         """Return how many offsets were not handed out yet, by topic, as far as the client knows."""
@@ -198,11 +189,6 @@ class Reader:
             return None
         self._reach(at, offset + 1)
         return raw_record(message, Position(*at, offset))
-
-    def _new(self, raw: RawRecord) -> Event[Any] | None:
-        """Return the record's event; None for what is no event or was seen before."""
-        event = self.decode(raw)
-        return event if event is not None and self._seen.add(event.id) else None
 
     def _take_error(self, error: KafkaError, at: At, message: Message) -> None:
         code = error.code()

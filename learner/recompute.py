@@ -5,7 +5,6 @@ kernels every figure must be equal to the bit; elsewhere within `TOLERANCE`, and
 """
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,7 +13,6 @@ import safetensors.torch
 import torch
 
 from consumers.feed import BatchEvent, OpenReader, fetch_batches
-from consumers.reader import Reader
 from learner.checkpoint import folder_of, list_steps, read_file, read_state
 from learner.manifest import ref_of, settings_of
 from learner.model import WEIGHTS_FILE, describe_kernels, set_determinism
@@ -22,7 +20,6 @@ from learner.resuming import read_published
 from learner.step import StepResult
 from learner.training import Training
 from schemas.batches import Batch
-from schemas.config import Settings
 from schemas.errors import CheckpointError, DivergenceError, LogError
 from schemas.ids import digest_of
 from schemas.steps import StepTaken
@@ -65,13 +62,11 @@ class RecomputeReport(msgspec.Struct, frozen=True, kw_only=True):
     """In the order in which they appear; the first one is where to look."""
 
 
-def recompute_step(settings: Settings, *, run_dir: Path, blob_dir: Path, step: int) -> RecomputeReport:
-    """Take step number `step` of the run again. Raises LogError, CheckpointError where that cannot be done."""
-    return recompute(partial(Reader, settings.log, blob_dir=blob_dir), run_dir, run_id=settings.run, step=step)
-
-
 def recompute(open_reader: OpenReader, run_dir: Path, *, run_id: str, step: int) -> RecomputeReport:
-    """Do what `recompute_step` does, reading through this door of the log."""
+    """Take step number `step` of the run again, reading through `open_reader`.
+
+    Raises LogError, CheckpointError where that cannot be done.
+    """
     root = run_dir / "checkpoints"
     recorded = read_published(open_reader, run_id).steps
     before = [kept for kept in list_steps(root) if kept < step]

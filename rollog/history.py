@@ -5,14 +5,13 @@ from contextlib import contextmanager
 from functools import partial
 
 import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from consumers.bounds import LogState, read_state
 from consumers.feed import OpenReader
-from consumers.index import CaughtUp, Index, OnProgress, open_index
+from consumers.index import CaughtUp, Index, open_index
 from consumers.reader import Reader
 from rollog.options import Invocation
+from rollog.progress import progress
 
 LOOKUP_FETCH_BYTES = 128 << 10
 
@@ -35,18 +34,9 @@ def history(called: Invocation, *, rebuild: bool = False) -> Iterator[History]:
     index = open_index(called.home, state, log.namespace, rebuild=rebuild)
     open_reader = partial(Reader, log, blob_dir=called.blob_dir)
     try:
-        with progress_of("indexing the log") as on_progress:
+        with progress("indexing the log") as on_progress:
             caught_up = index.catch_up(open_reader, state.bounds, on_progress=on_progress)
         look_up = partial(open_reader, fetch_bytes=LOOKUP_FETCH_BYTES)
         yield History(index=index, open_reader=look_up, state=state, caught_up=caught_up)
     finally:
         index.close()
-
-
-@contextmanager
-def progress_of(what: str) -> Iterator[OnProgress]:
-    """Yield what shows, on stderr, how far a long piece of work is."""
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)

@@ -78,13 +78,13 @@ def verify_log(
 
     from consumers.bounds import read_state
     from consumers.reader import Reader
-    from rollog.history import progress_of
+    from rollog.progress import progress
     from rollog.verify_log import verify
 
     called = with_log(invocation(config, flags, home, run=run_name))
     log = called.settings.log
     judged, read_to = read_state(log).bounds, read_state(log).bounds
-    with progress_of("verifying the log") as on_progress:
+    with progress("verifying the log") as on_progress:
         report = verify(
             partial(Reader, log, blob_dir=called.blob_dir),
             called.blob_dir,
@@ -129,12 +129,12 @@ def seal(
     from consumers.bounds import read_state
     from consumers.reader import Reader
     from producers.publisher import Publisher
-    from rollog.history import progress_of
+    from rollog.progress import progress
     from rollog.sealing import make_seals, report_of, write_seals
 
     called = with_log(invocation(config, flags, home, run=run_name))
     log = called.settings.log
-    with progress_of("sealing the log") as on_progress:
+    with progress("sealing the log") as on_progress:
         bounds = read_state(log).bounds
         seals = make_seals(partial(Reader, log, blob_dir=called.blob_dir), bounds, on_progress=on_progress)
     if apply and seals:

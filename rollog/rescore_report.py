@@ -5,9 +5,9 @@ from typing import Any, TextIO
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from rollog.progress import progress
 from streams.rescoring.comparison import Comparison
 from streams.rescoring.groups import GroupTally
 from streams.rescoring.passes import Outcome, Plan
@@ -19,11 +19,15 @@ FLIPS = ("up", "down", "newly_valid", "newly_invalid")
 
 def with_progress(total: int, work: Callable[[Callable[[int], None]], Outcome]) -> Outcome:
     """Return what the work does, its progress on stderr."""
-    columns = (TextColumn("records"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("records", total=total)
-        return work(lambda num: progress.advance(bar, num))
+    done = 0
+    with progress("records") as tell:
+
+        def add(num: int) -> None:
+            nonlocal done
+            done += num
+            tell(done, total)
+
+        return work(add)
 
 
 def tree_of(plan: Plan, outcome: Outcome) -> Tree:

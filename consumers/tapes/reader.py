@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from consumers.offsets import At, Start
-from consumers.raw import RawRecord, RecentIds, to_event, to_outline
-from consumers.reader import OnUndecodable
+from consumers.raw import Decoding, OnUndecodable, RawRecord
 from consumers.tapes.file import TapeFile
 from consumers.tapes.format import TapeRecord
-from schemas.errors import DecodeError, LogError, TapeError
+from schemas.errors import LogError, TapeError
 from schemas.events import Event, Position
 
 Head = tuple[int, int, TapeRecord, At, Iterator[TapeRecord]]
@@ -38,9 +37,9 @@ class TapeReader:
     ) -> None:
         """Open it; arguments as `Reader`'s. Raises LogError where `start` is not on the tape, TapeError if damaged."""
         self._tape = TapeFile(path)
-        self._on_undecodable, self._headers_only, self._bounded = on_undecodable, headers_only, bounded
+        self._decoding = Decoding(self._tape, on_undecodable=on_undecodable, headers_only=headers_only, dedupe=dedupe)
+        self._bounded = bounded
         self._closed = threading.Event()
-        self._seen = RecentIds(dedupe)
         try:
             self.positions: dict[At, int] = starts(self._tape, topics, start)
             """Next offset by partition, of what was handed out."""
@@ -62,7 +61,7 @@ class TapeReader:
         """Return what is there; waits where nothing is left. Raises TapeError, and DecodeError where none takes it."""
         events: list[Event[Any]] = []
         while self._heads and len(events) < max_events and not self._closed.is_set():
-            event = self._new(self._pop())
+            event = self._decoding.new(self._pop())
             if event is not None:
                 events.append(event)
         if not events and not self.at_end:
@@ -71,10 +70,7 @@ class TapeReader:
 
     def __iter__(self) -> Iterator[Event[Any]]:
         """Yield events until the end, or until `close`. Raises as `poll` does."""
-        for raw in self.records():
-            event = self._new(raw)
-            if event is not None:
-                yield event
+        return self._decoding.events(self.records())
 
     def records(self) -> Iterator[RawRecord]:
         """Yield records as they stood on the log, repeats and what is no event too. Raises TapeError."""
@@ -85,13 +81,7 @@ class TapeReader:
 
     def decode(self, raw: RawRecord) -> Event[Any] | None:
         """Return the event of a record; None for what is none, of which `on_undecodable` hears. Raises DecodeError."""
-        try:
-            return to_outline(raw) if self._headers_only else to_event(raw, self._tape)
-        except DecodeError as undecodable:
-            if self._on_undecodable is None:
-                raise
-            self._on_undecodable(raw, undecodable)
-            return None
+        return self._decoding.decode(raw)
 
     def lag(self) -> dict[str, int]:
         """Return how many offsets were not handed out yet, by topic."""
@@ -126,11 +116,6 @@ class TapeReader:
             self.positions[at] = self._ends[at]
         else:
             heapq.heappush(self._heads, (head.timestamp_ms, order, head, at, following))
-
-    def _new(self, raw: RawRecord) -> Event[Any] | None:
-        """Return the record's event; None for what is no event or was seen before."""
-        event = self.decode(raw)
-        return event if event is not None and self._seen.add(event.id) else None
 
 
 def starts(tape: TapeFile, topics: Sequence[str], start: Start) -> dict[At, int]:

@@ -47,7 +47,7 @@ def replay_log(
 ) -> None:
     """Play a piece of the log again into a scratch namespace; on the way it takes the disk of a tape of that piece."""
     from producers.pacing import Pace
-    from rollog.tapes.progress import progress
+    from rollog.progress import progress
     from rollog.tapes.replaying import replay, scratch
 
     pace, names = Pace(speed), chosen(topics)
@@ -73,8 +73,8 @@ def recorded(
     """
     from consumers.tapes.exporting import export
     from consumers.tapes.file import TapeFile
+    from rollog.progress import progress
     from rollog.tap import parse_since
-    from rollog.tapes.progress import progress
 
     if tape is not None:
         if (since, until) != ("beginning", "now"):
@@ -108,8 +108,8 @@ def archive_log(
     home: Home = None,
 ) -> None:
     """Move what is old to a tape: export it, verify the tape against the log, and only then trim the log."""
+    from rollog.progress import progress
     from rollog.tapes.archiving import archive
-    from rollog.tapes.progress import progress
 
     until_s, names = parse_until(until), archivable(topics)
     called = with_log(invocation(config, flags, home, run=run_name))

@@ -60,8 +60,8 @@ def export_tape(
 ) -> None:
     """Write a piece of the log to one file, with all that it refers to."""
     from consumers.tapes.exporting import export
+    from rollog.progress import progress
     from rollog.tap import parse_since
-    from rollog.tapes.progress import progress
 
     start, until_s, names = parse_since(since), parse_until(until), chosen(topics)
     called = with_log(invocation(config, flags, home, run=run_name))
@@ -95,8 +95,8 @@ def import_tape(
     home: Home = None,
 ) -> None:
     """Write a tape into a namespace that is empty or holds the first of it; then read it back and compare."""
+    from rollog.progress import progress
     from rollog.tapes.importing import Importer
-    from rollog.tapes.progress import progress
 
     called = with_log(invocation(config, flags, home))
     log = called.settings.log
@@ -156,7 +156,7 @@ def verify_tape(
 ) -> None:
     """Check every digest, the chain, the index and every record; exit status 1 where anything is wrong."""
     from consumers.tapes.verify import verify
-    from rollog.tapes.progress import progress
+    from rollog.progress import progress
 
     with progress("verify") as tell:
         found = verify(file, digest=digest, on_progress=tell)

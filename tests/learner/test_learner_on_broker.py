@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from confluent_kafka import Producer
 from consumers.reader import Reader
 from consumers.runtime import Runtime
 from learner.loop import run_learner
-from learner.recompute import recompute_step
+from learner.recompute import recompute
 from producers.publisher import Publisher
 from rollog.topics import create_topics
 from schemas.config import LogSettings
@@ -83,5 +84,6 @@ def test_a_killed_learner_goes_on_from_the_log_and_every_step_comes_out_again(
 
     runtime = runtime_on(log, tmp_path)
     for step in range(1, 5):
-        report = recompute_step(runtime.settings, run_dir=runtime.run_dir, blob_dir=runtime.blob_dir, step=step)
+        open_reader = partial(Reader, runtime.log, blob_dir=runtime.blob_dir)
+        report = recompute(open_reader, runtime.run_dir, run_id=runtime.settings.run, step=step)
         assert (report.differences, report.match, report.bitwise, report.started_from) == ((), True, True, 0)
