@@ -130,7 +130,7 @@ def seal(
     from consumers.reader import Reader
     from producers.publisher import Publisher
     from rollog.progress import progress
-    from rollog.sealing import make_seals, report_of, write_seals
+    from streams.sealer import make_seals, write_seals
 
     called = with_log(invocation(config, flags, home, run=run_name))
     log = called.settings.log
@@ -143,14 +143,14 @@ def seal(
             write_seals(publisher, seals)
         finally:
             publisher.close()
-    report = report_of(seals, applied=apply)
+    num_records = sum(made.num_records for made in seals)
     if as_json:
-        print_json(report)
+        print_json({"applied": apply, "num_records": num_records, "seals": seals})
     else:
         for made in seals:
             typer.echo(f"{made.topic}[{made.partition}]: {made.first} to {made.end}, {made.digest}")
         done = "sealed" if apply else "would be sealed; --apply writes it"
-        typer.echo(f"{report.num_records} records {done}")
+        typer.echo(f"{num_records} records {done}")
 
 
 def report(

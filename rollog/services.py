@@ -26,6 +26,7 @@ SERVICES: dict[str, str] = {
     "verifier": "streams.verifier:run_verifier",
     "assembler": "streams.assembler:run_assembler",
     "learner": "learner.loop:run_learner",
+    "sealer": "streams.sealer:run_sealer",
 }
 """In the order of stopping: first what brings in new work, last what uses it up."""
 

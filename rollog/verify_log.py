@@ -18,7 +18,7 @@ from consumers.index import Index, OnProgress
 from consumers.offsets import At
 from consumers.raw import RawRecord, to_event
 from consumers.sealing import TOPIC as SEALS
-from consumers.sealing import SealCheck
+from consumers.sealing import SealCheck, read_seals
 from producers.blobs import BlobStore
 from rollog.expected_ids import expected_id
 from rollog.verify_queries import ABSENCE, COUNTS, QUERIES, STRICT
@@ -181,7 +181,7 @@ def verify(
 
     Raises LogError.
     """
-    seals = [record for record in read_seals(open_reader, judged) if isinstance(record, LogSealed)]
+    seals = read_seals(open_reader, judged)
     total = sum(end - first for first, end in read_to.values())
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="verify-", dir=scratch) as folder:
@@ -202,15 +202,3 @@ def verify(
 def begin(bounds: Bounds) -> Mapping[At, int]:
     """Return the first offset of each partition."""
     return {at: first for at, (first, _) in bounds.items()}
-
-
-def read_seals(open_reader: OpenReader, bounds: Bounds) -> list[object]:
-    """Return the records of the seals that there are, repeats left out; those that cannot be read are passed over."""
-    start = {at: first for at, (first, _) in bounds.items() if at[0] == SEALS}
-    if not start:
-        return []
-    reader = open_reader([SEALS], start=start, bounded=True, on_undecodable=lambda _raw, _error: None)
-    try:
-        return [event.record for event in reader]
-    finally:
-        reader.close()

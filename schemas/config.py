@@ -29,12 +29,15 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     replication: int = 1
     client: dict[str, str] = {}
     """Passed to the client libraries as they are: SASL, TLS. Never printed."""
+    seal_every_s: float = 300.0
+    """Seconds from one sealing of what the log has gained to the next; 0 seals nothing by itself."""
 
     def __repr__(self) -> str:
         """Return all but the client settings' values, which may be secrets: a traceback may show this."""
         return (
             f"LogSettings(bootstrap={self.bootstrap!r}, namespace={self.namespace!r}, partitions={self.partitions}, "
-            f"replication={self.replication}, client=<{', '.join(sorted(self.client))}>)"
+            f"replication={self.replication}, client=<{', '.join(sorted(self.client))}>, "
+            f"seal_every_s={self.seal_every_s})"
         )
 
 
@@ -247,6 +250,8 @@ def check(settings: Settings) -> None:
     for field, value in positive.items():
         if value <= 0:
             raise ConfigError(f"{field} = {value}: wanted more than 0")
+    if settings.log.seal_every_s < 0:
+        raise ConfigError(f"log.seal_every_s = {settings.log.seal_every_s}: wanted seconds, or 0 for never")
     if not settings.tasks.domains or any(weight < 0 for weight in settings.tasks.domains.values()):
         raise ConfigError(f"tasks.domains = {settings.tasks.domains}: wanted at least one domain, no weight below 0")
     check_together(settings)
