@@ -204,11 +204,13 @@ def mount() -> None:
     from rollog import history_cli, rescore_cli
     from rollog.broker.cli import app as broker
     from rollog.tapes import history as tape_history
+    from rollog.tapes import parquet
     from rollog.tapes.verbs import app as tape
 
     app.add_typer(broker, name="broker")
     app.add_typer(tape, name="tape")
     tape_history.mount(app)
+    parquet.mount(app)
     history_cli.mount(app)
     rescore_cli.mount(app)
 
