@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from schemas.batches import Batch
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.deadletters import DeadLetter
 from schemas.decisions import Decision
 from schemas.evals import EvalScored

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.decisions import Decision
 from schemas.events import Event, Position
 from schemas.executions import ExecutionFinished

@@ -16,7 +16,6 @@ import msgspec
 
 from schemas.errors import DecodeError
 from schemas.events import Event, Position
-from schemas.ids import digest_of
 from schemas.limits import MAX_RECORD_BYTES
 from schemas.topics import TOPICS, get_topic
 from schemas.upcasts import current_version, upcast
@@ -50,11 +49,6 @@ DECODERS: dict[str, msgspec.msgpack.Decoder[Any]] = {n: msgspec.msgpack.Decoder(
 def encode_value(record: object) -> bytes:
     """Return the record's MessagePack."""
     return ENCODER.encode(record)
-
-
-def record_digest(record: object) -> str:
-    """Return the digest of a record's content, independent of its envelope."""
-    return digest_of(encode_value(record))
 
 
 @lru_cache(maxsize=16)

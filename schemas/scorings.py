@@ -9,8 +9,9 @@ from typing import Literal
 
 import msgspec
 
+from schemas.content import record_digest
 from schemas.errors import ConfigError
-from schemas.ids import derive_id, digest_of
+from schemas.ids import derive_id
 from schemas.tasks import VerifierSpec
 
 LIVE = "live"
@@ -52,7 +53,7 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """Return the configuration's digest, which does not depend on the id."""
-        return digest_of(msgspec.msgpack.encode((self.choice, self.verifier_version)))
+        return record_digest((self.choice, self.verifier_version))
 
     def spec_for(self, own: VerifierSpec) -> VerifierSpec:
         """Return what is applied to a task whose own spec is `own`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.events import Event
 from schemas.executions import ExecutionFinished
 from schemas.ids import derive_id, rollout_id

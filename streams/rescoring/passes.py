@@ -18,8 +18,8 @@ from consumers.history.ranges import At, Range
 from consumers.history.reader import History
 from consumers.history.rollouts import Finished, OpenGroup, Rollouts
 from producers.publisher import Publisher
-from schemas.codec import record_digest
 from schemas.config import LogSettings
+from schemas.content import record_digest
 from schemas.errors import ConfigError
 from schemas.events import Position
 from schemas.ids import derive_id

@@ -19,8 +19,8 @@ from consumers.history.rollouts import OpenGroup, Rollouts
 from consumers.reader import Reader
 from producers.publisher import Publisher
 from schemas.batches import Batch
-from schemas.codec import record_digest
 from schemas.config import AssemblerSettings, LogSettings
+from schemas.content import record_digest
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id

@@ -9,7 +9,7 @@ import pytest
 from consumers.feed import BatchFeed, Fault, fetch_batches, find_fault
 from schemas.arrays import PackedArray
 from schemas.batches import Batch
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.errors import LogError
 from schemas.steps import BatchRef
 from tests.learner.file_log import FileReader, append

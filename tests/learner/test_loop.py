@@ -14,7 +14,7 @@ from learner import loop
 from learner.checkpoint import folder_of, list_steps, read_state
 from learner.loop import learn
 from schemas.batches import Batch
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.errors import DivergenceError
 from schemas.ids import derive_id, digest_of
 from schemas.policies import PolicyPublished
