@@ -69,6 +69,10 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Sequences decoded at once."""
     num_threads: int = 1
     logprob_dtype: Literal["f4", "f2"] = "f4"
+    script: Literal["half_right", "shortcut"] = "half_right"
+    """Of the scripted sampler: `shortcut` mostly writes what runs whatever was asked."""
+    script_tokens: Literal["bytes", "policy"] = "bytes"
+    """Of the scripted sampler: in whose tokens it writes; a policy can train on its own only."""
 
 
 class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
