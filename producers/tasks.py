@@ -13,6 +13,7 @@ from schemas import ids
 from schemas.config import Settings
 from schemas.errors import ConfigError
 from schemas.executions import ExecutionLimits
+from schemas.scorings import ALL_DOMAINS, VerifierChoice
 from schemas.tasks import ExecutionSpec, SamplingParams, Split, TaskIssued, VerifierSpec
 
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -94,6 +95,7 @@ def make_task(
 ) -> TaskIssued:
     """Return a task of a domain with the item that seed, split, domain and index draw."""
     item = draw_item(settings, domain=domain, split=split, index=index)
+    own = VerifierSpec(kind="stdout_match", expected=item.gold)
     return TaskIssued(
         task_id=task_id,
         run_id=settings.run,
@@ -102,7 +104,7 @@ def make_task(
         level=settings.tasks.level,
         split=split,
         prompt=item.prompt,
-        verifier=VerifierSpec(kind="stdout_match", expected=item.gold),
+        verifier=verifier_for(settings, domain, split, own),
         execution=ExecutionSpec(prelude=item.prelude, limits=ExecutionLimits(wall_s=settings.tasks.wall_s)),
         max_turns=item.max_turns,
         num_samples=num_samples,
@@ -112,6 +114,16 @@ def make_task(
         policy_version=policy_version,
         deadline_s=settings.tasks.deadline_s,
     )
+
+
+def verifier_for(settings: Settings, domain: str, split: Split, own: VerifierSpec) -> VerifierSpec:
+    """Return what a task is scored by: the domain's own, or for training what the settings put in its place."""
+    chosen = settings.tasks.verifiers
+    name = chosen.get(domain) or chosen.get(ALL_DOMAINS)
+    if name is None or split != "train":
+        return own
+    choice = settings.verifier.named.get(name) or VerifierChoice(kind=name)
+    return choice.spec_for(own)
 
 
 def draw_item(settings: Settings, *, domain: str, split: Split, index: int) -> Item:

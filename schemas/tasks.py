@@ -30,7 +30,7 @@ class VerifierSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str
-    """Name in the verifier registry: `stdout_match`, `exact_match`."""
+    """Name in the verifier registry: `stdout_match`, `exact_match`, `exit_status`."""
     expected: str
     partial: Literal["none", "lines", "prefix"] = "none"
     """Credit for part of an answer: share of equal lines, share of an equal beginning, or all or nothing."""

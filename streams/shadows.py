@@ -14,14 +14,12 @@ from producers.publisher import Publisher
 from schemas.config import LogSettings, VerifierSettings
 from schemas.errors import ConfigError
 from schemas.rewards import RewardScored
-from schemas.scorings import LIVE, Scoring, VerifierChoice
+from schemas.scorings import ALL_DOMAINS, LIVE, Scoring, VerifierChoice
 from schemas.tasks import TaskIssued, VerifierSpec
 from streams.rescoring.declared import check_declared, declare, read_declared
 from streams.rescoring.judge import lack_of, scoring_for
 from streams.rescoring.tallies import direction_of
 from streams.verifiers import VERIFIERS
-
-ALL = "*"
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -49,7 +47,7 @@ class Shadows:
 
     def wanted(self, task: TaskIssued) -> tuple[Wanted, ...]:
         """Return the rewards that the task's samples are to get, the live one first."""
-        scorings = dict.fromkeys(self._by_domain.get(task.domain, ()) + self._by_domain.get(ALL, ()))
+        scorings = dict.fromkeys(self._by_domain.get(task.domain, ()) + self._by_domain.get(ALL_DOMAINS, ()))
         shadows = (Wanted(scoring.scoring_id, scoring.spec_for(task.verifier)) for scoring in scorings)
         return (Wanted(LIVE, task.verifier), *(one for one in shadows if lack_of(task, one.spec) is None))
 

@@ -6,9 +6,10 @@ import pytest
 from producers.domains import DOMAINS
 from producers.domains.numbers import is_held_out
 from producers.tasks import check_domains, domain_at, held_out_tasks, train_task
-from schemas.config import EvaluationSettings, Settings, TaskSettings
+from schemas.config import EvaluationSettings, Settings, TaskSettings, VerifierSettings
 from schemas.errors import ConfigError
 from schemas.ids import task_id
+from schemas.scorings import VerifierChoice
 
 
 def settings_of(**fields: object) -> Settings:
@@ -74,3 +75,23 @@ def test_unknown_domains_and_weights_of_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="all weights are 0"):
         check_domains(settings_of(tasks=TaskSettings(domains={"verbs": 0.0})))
     check_domains(settings_of())
+
+
+def test_training_tasks_are_issued_with_the_verifier_that_the_settings_choose_and_held_out_ones_with_their_own() -> (
+    None
+):
+    settings = settings_of(
+        tasks=TaskSettings(verifiers={"verbs": "exit_status", "*": "lines"}),
+        verifier=VerifierSettings(named={"lines": VerifierChoice(kind="stdout_match", partial="lines")}),
+        evaluation=EvaluationSettings(num_tasks=3),
+    )
+    plain = settings_of(evaluation=EvaluationSettings(num_tasks=3))
+    tasks = [train_task(settings, index) for index in range(20)]
+    assert {(task.domain, task.verifier.kind, task.verifier.partial) for task in tasks} == {
+        ("verbs", "exit_status", "none"),
+        ("repair", "stdout_match", "lines"),
+    }
+    own = [train_task(plain, index) for index in range(20)]
+    assert [msgspec.structs.replace(task, verifier=its.verifier) for task, its in zip(tasks, own, strict=True)] == own
+    assert [task.verifier.expected for task in tasks] == [task.verifier.expected for task in own]
+    assert held_out_tasks(settings, 4) == held_out_tasks(plain, 4)
