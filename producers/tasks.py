@@ -7,14 +7,17 @@ each, whatever the weights; a shuffle would clump. Every content is drawn from t
 import math
 import random
 
+import msgspec
+
 from producers.domains import get_domain
 from producers.domains.interface import Item
 from schemas import ids
 from schemas.config import Settings
 from schemas.errors import ConfigError
 from schemas.executions import ExecutionLimits
-from schemas.scorings import ALL_DOMAINS, VerifierChoice
+from schemas.scorings import ALL_DOMAINS, Scoring, VerifierChoice
 from schemas.tasks import ExecutionSpec, SamplingParams, Split, TaskIssued, VerifierSpec
+from schemas.uses import InUse
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Multiples of it, modulo 1, spread most evenly (Weyl sequence of the golden ratio)."""
@@ -40,14 +43,35 @@ def domain_at(settings: Settings, index: int) -> str:
     return weighted[-1][0]
 
 
-def train_task(settings: Settings, index: int) -> TaskIssued:
-    """Return the training task at `index`, from 0."""
-    return make_task(
+def train_task(settings: Settings, index: int, in_use: InUse | None = None) -> TaskIssued:
+    """Return the training task at `index`, from 0, under the scoring that is in use. Raises ConfigError."""
+    task = make_task(
         settings,
         task_id=train_task_id(settings, index),
         domain=domain_at(settings, index),
         split="train",
         index=index,
+        num_samples=settings.tasks.num_samples,
+        sampling=settings.sampling,
+        policy_version=None,
+    )
+    scoring = None if in_use is None else in_use.scoring_for(task.domain)
+    return task if scoring is None else under(task, scoring)
+
+
+def under(task: TaskIssued, scoring: Scoring) -> TaskIssued:
+    """Return the task as it is issued to train on a scoring's rewards."""
+    return msgspec.structs.replace(task, verifier=scoring.spec_for(task.verifier), scoring_id=scoring.scoring_id)
+
+
+def example_task(settings: Settings, domain: str) -> TaskIssued:
+    """Return a training task of the domain that is never issued: what those of the run are like."""
+    return make_task(
+        settings,
+        task_id="example",
+        domain=domain,
+        split="train",
+        index=0,
         num_samples=settings.tasks.num_samples,
         sampling=settings.sampling,
         policy_version=None,

@@ -132,7 +132,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Checkpoints kept besides the first, the last and every `keep_every`th."""
     keep_every: int = 20
     scoring: str = LIVE
-    """Whose batches are trained on; those of other scorings are passed over. `rollog rebatch` makes them."""
+    """Whose batches are trained on: `live` are those that tasks ended with, under whichever scoring they were issued;
+    any other id means that scoring's alone, those that `rollog rebatch` made of history too."""
     dedupe_window: int = 65_536
     """Batch ids remembered to drop repeats."""
 
