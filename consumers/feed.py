@@ -128,8 +128,7 @@ class BatchFeed:
             event = self._waiting.popleft()
             partition, offset = place_of(event)
             self._offsets[partition] = offset + 1
-            ours = (self._run_id, self._scoring_id)
-            if event.id in self._seen or (event.record.run_id, event.record.scoring_id) != ours:
+            if event.id in self._seen or not self._is_ours(event.record):
                 self.num_skipped += 1
                 continue
             self._remember(event.id)
@@ -144,6 +143,11 @@ class BatchFeed:
         """Hand out what was gathered; `offsets` covers it from now on."""
         taken, self._hand = self._hand, []
         return taken
+
+    def _is_ours(self, batch: Batch) -> bool:
+        """Return whether it is this run's, and how its task ended or else of the scoring asked for."""
+        of_scoring = not batch.is_rebuilt if self._scoring_id == LIVE else batch.scoring_id == self._scoring_id
+        return batch.run_id == self._run_id and of_scoring
 
     def _remember(self, event_id: str) -> None:
         self._seen[event_id] = None

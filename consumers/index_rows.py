@@ -22,7 +22,7 @@ from schemas.topics import get_topic
 from schemas.trajectory import sample_of
 
 Row = tuple[Any, ...]
-FORMAT = 1
+FORMAT = 2
 """Of the tables; an index of another one is made anew."""
 OFFSET_BITS, PARTITION_BITS = 40, 16
 
@@ -50,6 +50,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "policy TEXT",
         "verifier TEXT",
         "issued_s REAL",
+        "scoring TEXT",
     ),
     "drawn": ("place INTEGER PRIMARY KEY", "task TEXT", "policy TEXT", "low INTEGER", "high INTEGER"),
     "rollouts": (
@@ -77,7 +78,15 @@ TABLES: dict[str, tuple[str, ...]] = {
         "advantage REAL",
         "PRIMARY KEY (place, sample)",
     ),
-    "batches": ("place INTEGER PRIMARY KEY", "id TEXT", "task TEXT", "run TEXT", "digest TEXT", "scoring TEXT"),
+    "batches": (
+        "place INTEGER PRIMARY KEY",
+        "id TEXT",
+        "task TEXT",
+        "run TEXT",
+        "digest TEXT",
+        "scoring TEXT",
+        "rebuilt INTEGER",
+    ),
     "decisions": (
         "place INTEGER PRIMARY KEY",
         "id TEXT",
@@ -175,10 +184,10 @@ def rows_of(event: Event[Any], place: int, topics: dict[str, int]) -> Iterator[t
             yield "rewards", (place, task, record.sample, *what)
         case TaskIssued():
             whole = (record.run_id, record.domain, record.level, record.split, record.num_samples, record.policy)
-            yield "tasks", (place, task, *whole, record_digest(record.verifier), event.time_s)
+            yield "tasks", (place, task, *whole, record_digest(record.verifier), event.time_s, record.scoring_id)
         case Batch():
             digest = record_digest(record)
-            yield "batches", (place, event.id, task, record.run_id, digest, record.scoring_id)
+            yield "batches", (place, event.id, task, record.run_id, digest, record.scoring_id, record.is_rebuilt)
             for row in record.rows:
                 yield "batch_rows", (place, row.sample, row.reward, row.advantage)
         case Decision():

@@ -19,7 +19,6 @@ from schemas.evals import EvalScored
 from schemas.events import Event
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded
-from schemas.scorings import LIVE
 from schemas.steps import StepTaken
 from schemas.tasks import TaskIssued
 
@@ -87,7 +86,7 @@ class Accounts:
                 self._add_step(step)
             case RolloutEnded() as ended:
                 self.num_tokens += ended.num_tokens
-            case RewardScored(invalid_reason=str(reason), scoring_id="live"):
+            case RewardScored(invalid_reason=str(reason)) if event.record.is_own:
                 self.invalid[reason] += 1
             case EvalScored() as result:
                 self.solve_rates.setdefault(result.version, {})[result.domain] = result.solve_rate
@@ -98,7 +97,7 @@ class Accounts:
                 self.issued.add(task.task_id)
                 if task.task_id not in self.ends:
                     self.open.add(task.task_id)
-            case Batch() as batch if batch.scoring_id == LIVE or batch.task_id not in self.ends:
+            case Batch(is_rebuilt=False) as batch:  # one that was made again of history ends no task
                 self._end(batch.task_id, event.id, "batched")
             case Decision(stage="assembler") as decision:
                 self._end(decision.task_id, event.id, decision.reason)
@@ -156,9 +155,9 @@ class Accounts:
     def batches(self) -> dict[str, int]:
         """Return every batch by what the learner did with it."""
         ways = Counter(self.passed_over.values())
-        num_batches = sum("batched" in ends.values() for ends in self.ends.values())
-        trained = len(self.trained)
-        return {"trained": trained, **ways, "waiting": num_batches - trained - sum(ways.values())}
+        waiting = {batch for ends in self.ends.values() for batch, how in ends.items() if how == "batched"}
+        waiting -= self.trained.keys() | self.passed_over.keys()
+        return {"trained": len(self.trained), **ways, "waiting": len(waiting)}
 
     def balance(self) -> list[str]:
         """Return all that is wrong, in words; nothing where the books balance."""

@@ -22,11 +22,10 @@ QUERIES: dict[str, str] = {
     "end": """
         SELECT max(place), 'task ' || task || ' ends ' || count(DISTINCT end) || ' times: '
         || group_concat(DISTINCT what) FROM (
-            SELECT place, task, id AS end, 'batch ' || id AS what, scoring FROM batches
-            UNION ALL SELECT place, task, id, 'decision ' || reason, 'live' FROM decisions WHERE stage = 'assembler'
-            UNION ALL SELECT l.place, t.task, 'letter', 'dead letter', 'live'
-            FROM letters l JOIN tasks t ON t.place = l.origin
-        ) GROUP BY task, scoring HAVING count(DISTINCT end) > 1
+            SELECT place, task, id AS end, 'batch ' || id AS what FROM batches WHERE NOT rebuilt
+            UNION ALL SELECT place, task, id, 'decision ' || reason FROM decisions WHERE stage = 'assembler'
+            UNION ALL SELECT l.place, t.task, 'letter', 'dead letter' FROM letters l JOIN tasks t ON t.place = l.origin
+        ) GROUP BY task HAVING count(DISTINCT end) > 1
     """,
     "turn": """
         SELECT r.place, 'rollout ' || r.task || '/' || r.sample || ' ended after ' || r.num_turns
@@ -53,14 +52,16 @@ QUERIES: dict[str, str] = {
     "reward of a decision": """
         SELECT d.place, 'task ' || d.task || ': its ' || d.num_valid || ' valid rewards have mean ' || avg(w.value)
         || ', but the decision says ' || d.reward_mean FROM decisions d JOIN rewards w ON w.task = d.task
-        WHERE d.stage = 'assembler' AND w.scoring = 'live' AND w.value NOTNULL AND w.place = (
-            SELECT min(f.place) FROM rewards f WHERE f.task = w.task AND f.sample = w.sample AND f.scoring = 'live'
+        WHERE d.stage = 'assembler' AND w.scoring = (
+            SELECT t.scoring FROM tasks t WHERE t.task = d.task ORDER BY t.place LIMIT 1
+        ) AND w.value NOTNULL AND w.place = (
+            SELECT min(f.place) FROM rewards f WHERE f.task = w.task AND f.sample = w.sample AND f.scoring = w.scoring
         ) GROUP BY d.place HAVING count(*) = d.num_valid AND abs(avg(w.value) - d.reward_mean) > 1e-6
     """,
     "verifier": """
         SELECT w.place, 'rollout ' || w.task || '/' || w.sample || ' was scored by ' || w.config
         || ', but its task asks for ' || t.verifier FROM rewards w JOIN tasks t ON t.task = w.task
-        WHERE w.scoring = 'live' AND w.config != t.verifier
+        WHERE w.scoring = t.scoring AND w.config != t.verifier
     """,
     "trained twice": """
         SELECT max(step_place), 'batch ' || batch || ' was trained on in steps ' || group_concat(DISTINCT step)
@@ -129,7 +130,7 @@ ABSENCE = ("cause", "unissued", "turn", "reward", "step", "policy", "parent", "v
 STRICT: dict[str, str] = {
     "open": """
         SELECT t.place, 'task ' || t.task || ' has not ended' FROM tasks t
-        WHERE NOT EXISTS (SELECT 1 FROM batches b WHERE b.task = t.task)
+        WHERE NOT EXISTS (SELECT 1 FROM batches b WHERE b.task = t.task AND NOT b.rebuilt)
         AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.task = t.task AND d.stage = 'assembler')
         AND NOT EXISTS (SELECT 1 FROM letters l WHERE l.origin = t.place)
     """,

@@ -13,7 +13,7 @@ import msgspec
 
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
-from schemas.scorings import LIVE, VerifierChoice
+from schemas.scorings import ALL_DOMAINS, LIVE, VerifierChoice
 from schemas.tasks import SamplingParams
 
 
@@ -52,6 +52,9 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     deadline_s: float = 120.0
     wall_s: float = 5.0
     """Of one execution."""
+    verifiers: dict[str, str] = {}
+    """By domain (`*` is every other one): a name in `verifier.named`, or a kind, that training tasks are issued with in
+    place of the domain's own. Held-out tasks keep that, so that evaluation measures the same whatever trains."""
 
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,7 +139,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Checkpoints kept besides the first, the last and every `keep_every`th."""
     keep_every: int = 20
     scoring: str = LIVE
-    """Whose batches are trained on; those of other scorings are passed over. `rollog rebatch` makes them."""
+    """Whose batches are trained on: `live` are those that tasks ended with, under whichever scoring they were issued;
+    any other id means that scoring's alone, those that `rollog rebatch` made of history too."""
     dedupe_window: int = 65_536
     """Batch ids remembered to drop repeats."""
 
@@ -258,6 +262,13 @@ def check(settings: Settings) -> None:
         raise ConfigError(f"log.seal_every_s = {settings.log.seal_every_s}: wanted seconds, or 0 for never")
     if not settings.tasks.domains or any(weight < 0 for weight in settings.tasks.domains.values()):
         raise ConfigError(f"tasks.domains = {settings.tasks.domains}: wanted at least one domain, no weight below 0")
+    for domain in settings.tasks.verifiers:
+        if domain not in (ALL_DOMAINS, *settings.tasks.domains):
+            known = ", ".join(settings.tasks.domains)
+            raise ConfigError(
+                f"tasks.verifiers.{domain} = {settings.tasks.verifiers[domain]!r}: no task of such a domain is issued; "
+                f"wanted one of tasks.domains ({known}), or {ALL_DOMAINS!r} for every other one"
+            )
     check_together(settings)
 
 

@@ -18,6 +18,7 @@ LIVE = "live"
 """The scoring by each task's own verifier spec; the one that trains where no command says otherwise."""
 DECLARE, USE = "declare_scoring", "use_scoring"
 """Commands: an id is taken for a configuration; tasks that are issued from now on train on it."""
+ALL_DOMAINS = "*"
 DIGITS = 12
 PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 

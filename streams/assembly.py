@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -35,9 +36,9 @@ def assemble(
     settings: AssemblerSettings,
     now_s: float,
     context_tokens: int | None = None,
-    scoring_id: str = LIVE,
+    scoring_id: str | None = None,
 ) -> Batch | Decision | None:
-    """Return how the group ends, None while it is to wait.
+    """Return how the group ends by its own rewards, or would have ended by those of `scoring_id`; None while it waits.
 
     It ends once every sample has a reward and the valid ones all their turns, or at its deadline and the assembler's
     grace with what is there by then. `context_tokens` is the longest sequence that the policy can take, where known.
@@ -46,13 +47,14 @@ def assemble(
     if task is None:
         return None
     is_late = now_s >= group.tasks[None].time_s + task.deadline_s + settings.grace_s
-    is_all_scored = is_scored(task, group, scoring_id)
+    by_scoring = task.scoring_id if scoring_id is None else scoring_id
+    is_all_scored = is_scored(task, group, by_scoring)
     if not is_all_scored and not is_late:
         return None
     rewards = {
         sample: reward
         for sample in range(task.num_samples)
-        if (reward := reward_in(group.sample(sample), scoring_id)) is not None
+        if (reward := reward_in(group.sample(sample), by_scoring)) is not None
     }
     scored = {sample: reward for sample, reward in rewards.items() if reward.value is not None}
     if task.split == "held_out":
@@ -64,7 +66,10 @@ def assemble(
     valid = {sample: reward for sample, reward in here.items() if has_tokens(group.sample(sample))}
     if len(valid) < settings.min_valid:
         return end_with_too_few(task, rewards, valid, is_complete=is_complete)
-    return end_with_rows(task, group, valid, context_tokens, scoring_id)
+    end = end_with_rows(task, group, valid, context_tokens, by_scoring)
+    if isinstance(end, Decision) or (scoring_id is None and task.scoring_id == LIVE):
+        return end
+    return msgspec.structs.replace(end, rebuilt=scoring_id is not None)
 
 
 def has_all_turns(trajectory: Trajectory) -> bool:

@@ -77,10 +77,14 @@ def reward_of(
     *,
     spec: VerifierSpec | None = None,
     digest: str = "",
-    scoring_id: str = LIVE,
+    scoring_id: str = "",
 ) -> RewardScored:
-    """Return the reward that a finding is, by the task's own spec unless another, whose digest is this, was applied."""
+    """Return the reward that a finding is, by the task's own spec and under its own scoring unless others are given.
+
+    `digest` is that of `spec`, where it is known.
+    """
     spec = spec or task.verifier
+    scoring_id = scoring_id or task.scoring_id
     verifier = VERIFIERS.get(spec.kind)
     score = finding.score
     return RewardScored(
@@ -98,6 +102,7 @@ def reward_of(
         scoring_id=scoring_id,
         attempts=finding.attempts,
         score_s=finding.score_s,
+        own=True if scoring_id == task.scoring_id != LIVE else msgspec.UNSET,
     )
 
 
@@ -107,7 +112,7 @@ def reward_id(reward: RewardScored) -> str:
     return derive_id(reward.rollout_id, "reward_scored", 0, maker)
 
 
-def reward_in(trajectory: Trajectory, scoring_id: str = LIVE) -> RewardScored | None:
+def reward_in(trajectory: Trajectory, scoring_id: str) -> RewardScored | None:
     """Return the trajectory's reward under a scoring: the first on the log."""
     if not trajectory.rewards:
         return None
@@ -118,7 +123,7 @@ def reward_in(trajectory: Trajectory, scoring_id: str = LIVE) -> RewardScored | 
     return record
 
 
-def is_scored(task: TaskIssued, group: Group, scoring_id: str = LIVE) -> bool:
+def is_scored(task: TaskIssued, group: Group, scoring_id: str) -> bool:
     """Return whether every sample of the task has its reward under the scoring."""
     samples = group.samples
     return len(samples) >= task.num_samples and all(

@@ -42,7 +42,7 @@ class OpenGroup:
         self.samples: dict[int, Trajectory | None] = {}
         """None once it was given out."""
         self.rewards: dict[int, Any] = {}
-        """Of the scoring that others are compared with: the first on the log, by sample."""
+        """Of the scoring that others are compared with: the first on the log, by sample. `live` is each task's own."""
         self.found: dict[int, Any] = {}
 
 
@@ -156,7 +156,7 @@ class Rollouts:
                 self._finish_if_whole(group, record.sample, time_ms)
 
     def _add_reward(self, group: OpenGroup, record: Any, time_ms: int, headers: Headers) -> None:
-        if record.scoring_id != self._against:
+        if record.scoring_id != self._against and not (record.own is True and self._against == LIVE):
             return
         group.rewards.setdefault(record.sample, record)
         if self._waits:

@@ -98,7 +98,9 @@ def ends_of(plan: Rebatching, partition: int, said: Rebatched | None = None) -> 
     known = read_known(plan.log, plan.scoring, blob_dir=plan.blob_dir, start=plan.known_from, partition=partition)
 
     def wants(task: TaskIssued, _time_ms: int) -> bool:
-        return task.split == "train" and plan.run_id in ("", task.run_id)
+        # What was issued under the scoring has its batch already.
+        is_history = task.scoring_id != plan.scoring.scoring_id
+        return is_history and task.split == "train" and plan.run_id in ("", task.run_id)
 
     rollouts = Rollouts(wants=wants)
     history = History(plan.log, blob_dir=plan.blob_dir, whole=frozenset({TurnGenerated, RewardScored}))
