@@ -1,6 +1,7 @@
 """`rollog parquet`: a piece of the log, or a tape, as tables."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,7 +47,8 @@ def parquet(
 
     open_reader = open_door(invocation(config, flags, home, run=run_name), tape)
     if tape is not None and not topics:
-        names = list(TapeFile(tape).topics)
+        with closing(TapeFile(tape)) as opened:
+            names = list(opened.topics)
     reader = open_reader(names, start=start, bounded=True, on_undecodable=note)
     try:
         with progress("tables") as tell:
