@@ -123,9 +123,9 @@ def describe(*, config: ConfigFiles = None, flags: Flags = None, home: Home = No
     if as_json:
         print_json(states)
     else:
-        from rich.console import Console
+        from rollog.console import wide_console
 
-        Console().print(topic_table(states))
+        wide_console().print(topic_table(states))
 
 
 @topics.command("asyncapi", epilog=example("rollog topics asyncapi > asyncapi.json"))

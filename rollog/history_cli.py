@@ -192,9 +192,9 @@ def report_bias(
     if as_json:
         print_json(found)
         return
-    from rich.console import Console
+    from rollog.console import wide_console
 
-    console = Console()
+    console = wide_console()
     for table in tables_of(found):
         console.print(table, "")
     for line in found.biased or ("nothing trains more or less often than chance explains",):
