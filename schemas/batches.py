@@ -42,3 +42,5 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     scoring_id: str = "live"
     oldest_version: int
     newest_version: int
+    commands_end: int = 0
+    """How far `commands` had been read when it was made: what it leaves out is judged by the commands before that."""

@@ -19,7 +19,7 @@ from schemas.events import Event, Position
 from schemas.ids import digest_of
 from schemas.limits import MAX_RECORD_BYTES
 from schemas.topics import TOPICS, get_topic
-from schemas.upcasts import current_version, upcast
+from schemas.upcasts import ADDED, current_version, upcast
 
 R = TypeVar("R")
 RawHeaders = Iterable[tuple[str, bytes | str | None]]
@@ -53,8 +53,14 @@ def encode_value(record: object) -> bytes:
 
 
 def record_digest(record: object) -> str:
-    """Return the digest of a record's content, independent of its envelope."""
-    return digest_of(encode_value(record))
+    """Return the digest of a record's content, independent of its envelope and of fields that it was written before."""
+    added = ADDED.get(type(record).__name__)
+    if added is None:
+        return digest_of(encode_value(record))
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}  # type: ignore[attr-defined]
+    defaults = dict(zip(reversed(fields), reversed(record.__struct_defaults__), strict=False))  # type: ignore[attr-defined]
+    kept = {name: value for name, value in fields.items() if name not in added or value != defaults[name]}
+    return digest_of(ENCODER.encode(kept))
 
 
 @lru_cache(maxsize=16)

@@ -10,7 +10,7 @@ class CommandGiven(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     command: str
-    """`stop_issuing`, `pause_domain`, `resume_domain`, `set_weight`, `quarantine`, `switch_policy`."""
+    """`quarantine`, `lift_quarantine`, `rollback`, `declare_scoring`; `stop_issuing`, `pause_domain` and the like."""
     target: str
     """What it is about: a domain, a run, a policy, a rollout."""
     arguments: dict[str, str | float | bool] = {}

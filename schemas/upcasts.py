@@ -14,6 +14,10 @@ Upcast = Callable[[Fields], Fields]
 VERSIONS: dict[str, int] = {}
 """Present version by record name; 1 where it is not listed."""
 
+ADDED: dict[str, tuple[str, ...]] = {"Batch": ("commands_end",)}
+"""Fields, by class, that came after digests of such records were on logs: where they have their defaults, a digest
+leaves them out, so that what was written before them has the digest that it had."""
+
 UPCASTS: dict[tuple[str, int], Upcast] = {}
 """How fields of (record name, version) become those of the next version."""
 
