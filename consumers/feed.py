@@ -118,7 +118,7 @@ class BatchFeed:
         return sum(self._reader.lag().values()) + len(self._waiting) + len(self._hand)
 
     def gather(
-        self, num_batches: int, judge: Callable[[Batch], Fault | None], *, timeout_s: float = 0.1
+        self, num_batches: int, judge: Callable[[BatchEvent], Fault | None], *, timeout_s: float = 0.1
     ) -> list[Dropped]:
         """Read at most once and put what `judge` has no fault with in hand, up to `num_batches`; returns the rest."""
         if not self._waiting:
@@ -132,11 +132,18 @@ class BatchFeed:
                 self.num_skipped += 1
                 continue
             self._remember(event.id)
-            fault = find_fault(event.record) or judge(event.record)
+            fault = find_fault(event.record) or judge(event)
             if fault is None:
                 self._hand.append(event)
             else:
                 dropped.append(Dropped(event=event, fault=fault))
+        return dropped
+
+    def review(self, judge: Callable[[BatchEvent], Fault | None]) -> list[Dropped]:
+        """Judge again what is in hand, by what is known now; returns what is no longer."""
+        faults = [judge(event) for event in self._hand]
+        dropped = [Dropped(event=e, fault=fault) for e, fault in zip(self._hand, faults, strict=True) if fault]
+        self._hand = [event for event, fault in zip(self._hand, faults, strict=True) if fault is None]
         return dropped
 
     def take(self) -> list[BatchEvent]:

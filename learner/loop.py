@@ -5,6 +5,7 @@ optimizer, offsets and the step's events; then those events. Killed anywhere, it
 """
 
 import time
+from contextlib import closing
 from functools import partial
 
 from consumers.feed import BatchEvent, BatchFeed, Fault, OpenReader
@@ -13,6 +14,7 @@ from consumers.runtime import Runtime
 from learner.checkpoint import only_learner
 from learner.manifest import describe_step
 from learner.model import code_version, set_determinism, vocabulary_size
+from learner.orders import Orders
 from learner.publishing import decision_event, step_event
 from learner.resuming import checkpoints_of, is_due, resume, save_and_name
 from learner.step import StepResult
@@ -46,19 +48,17 @@ def learn(runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> No
     with only_learner(checkpoints_of(runtime)):
         training = resume(runtime, publisher, open_reader)
         feed = open_feed(training, runtime, publisher, open_reader)
-        try:
-            train(training, feed, runtime, publisher)
-        finally:
-            feed.close()
+        with closing(feed), closing(Orders(open_reader, runtime.settings.run)) as orders:
+            train(training, feed, orders, runtime, publisher)
         runtime.stop.wait()
 
 
-def train(training: Training, feed: BatchFeed, runtime: Runtime, publisher: Publisher) -> None:
+def train(training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime, publisher: Publisher) -> None:
     """Take steps until there have been enough, or until told to stop."""
     settings, version_of_code = runtime.settings, code_version()
     while not is_over(settings.learner, training.step):
         waiting_since_s = time.perf_counter()
-        batches = await_batches(training, feed, runtime, publisher)
+        batches = await_batches(training, feed, orders, runtime, publisher)
         if not batches:
             return
         wait_s = time.perf_counter() - waiting_since_s
@@ -86,16 +86,21 @@ def is_over(settings: LearnerSettings, step: int) -> bool:
     return 0 < settings.steps <= step
 
 
-def await_batches(training: Training, feed: BatchFeed, runtime: Runtime, publisher: Publisher) -> list[BatchEvent]:
+def await_batches(
+    training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime, publisher: Publisher
+) -> list[BatchEvent]:
     """Return the next step's batches, in order of arrival; none where told to stop."""
     settings, version = runtime.settings, training.step
     num_tokens = vocabulary_size(training.model)
 
-    def judge(batch: Batch) -> Fault | None:
-        return fault_of(batch, version=version, max_staleness=settings.admission.max_staleness, num_tokens=num_tokens)
+    def judge(event: BatchEvent) -> Fault | None:
+        bounds = {"version": version, "max_staleness": settings.admission.max_staleness, "num_tokens": num_tokens}
+        return orders.fault_of(event) or fault_of(event.record, **bounds)
 
     while not runtime.stop.is_set():
         dropped = feed.gather(settings.learner.groups_per_step, judge)
+        if orders.poll():
+            dropped += feed.review(judge)
         if dropped:
             # Before the offset can move past them: no batch ends without a word.
             publisher.send_all([decision_event(publisher, one, version=version) for one in dropped])

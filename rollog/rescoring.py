@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
+from consumers.commands import read_recalls
 from consumers.history.ranges import Range, Span, find_range
 from consumers.history.reader import TOPICS
 from consumers.offsets import LATEST, At, offsets_at, open_consumer
+from consumers.reader import Reader
 from producers.publisher import Publisher
 from rollog.selection import Options
 from schemas.config import LogSettings, Settings
@@ -168,6 +171,7 @@ def rebatch_scoring(settings: Settings, scoring_id: str, *, blob_dir: Path, appl
         assembler=settings.assembler,
         context_tokens=read_context_tokens(Path(settings.policy.base)),
         fills=declared.fills,
+        recalls=read_recalls(partial(Reader, log, blob_dir=blob_dir)),
     )
     if not applies:
         return rebatch(plan, None)

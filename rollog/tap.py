@@ -4,7 +4,6 @@
 """
 
 import json
-import operator
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ import msgspec
 import numpy as np
 
 from schemas.arrays import PackedArray
+from schemas.conditions import ENVELOPE, Condition, parse_where
 from schemas.config import LogSettings
 from schemas.errors import ConfigError
 from schemas.events import Event
@@ -25,40 +25,11 @@ from schemas.topics import get_topic
 if TYPE_CHECKING:
     from consumers.reader import EventReader
 
+__all__ = ["Condition", "Query", "parse_since", "parse_where", "print_events", "print_read"]
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-CONDITION = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*")
-OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-ENVELOPE = ("id", "type", "source", "time_s", "key", "subject", "causation_id", "correlation_id")
-LITERALS = {"true": True, "false": False, "none": None, "null": None}
 TEXT_CHARS, ARRAY_ITEMS = 80, 6
 Start = Literal["beginning", "end"] | float
-
-
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """One comparison."""
-
-    field: str
-    """Of the record, dots lead inward; else of the envelope."""
-    symbol: str
-    value: str
-
-    def holds(self, event: Event[Any]) -> bool:
-        """Return whether the event has the field and it compares so."""
-        got = field_of(event, self.field)
-        if got is MISSING:
-            return False
-        wanted = convert(self.value, like=got)
-        if type(wanted) is not type(got) and self.symbol not in ("=", "!="):
-            return False
-        return OPERATORS[self.symbol](got, wanted)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +41,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 0
     """0 is no limit."""
     follow: bool = False
-
-
-MISSING = object()
 
 
 def parse_since(text: str, *, now_s: float | None = None) -> Start:
@@ -92,39 +60,6 @@ def parse_since(text: str, *, now_s: float | None = None) -> Start:
             "`beginning` or `now`"
         ) from error
     return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
-
-
-def parse_where(text: str) -> Condition:
-    """Return the condition. Raises ConfigError."""
-    match = CONDITION.fullmatch(text)
-    if match is None:
-        raise ConfigError(f"--where {text!r}: wanted FIELD OP VALUE with one of {' '.join(OPERATORS)}, value>0.5, say")
-    return Condition(field=match[1], symbol=match[2], value=match[3].strip("'\""))
-
-
-def field_of(event: Event[Any], path: str) -> Any:
-    """Return a field of the record, else of the envelope; MISSING where neither has it."""
-    found: Any = event.record
-    for name in path.split("."):
-        if isinstance(found, dict):
-            found = found.get(name, MISSING)
-        else:
-            found = getattr(found, name, MISSING) if isinstance(found, msgspec.Struct) else MISSING
-    if found is MISSING and path in ENVELOPE:
-        return getattr(event, path)
-    return float(found) if isinstance(found, int) and not isinstance(found, bool) else found
-
-
-def convert(text: str, *, like: Any) -> Any:
-    """Return the text as what it is to be compared with."""
-    if text.lower() in LITERALS and not isinstance(like, str):
-        return LITERALS[text.lower()]
-    if isinstance(like, float):
-        try:
-            return float(text)
-        except ValueError:
-            return text
-    return text.encode() if isinstance(like, bytes) else text
 
 
 def matching(events: Iterator[Event[Any]], query: Query) -> Iterator[Event[Any]]:

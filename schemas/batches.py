@@ -45,6 +45,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     rebuilt: bool | msgspec.UnsetType = msgspec.UNSET
     """Whether it was made again from history. Left out under `live`, as it was before there was this field: then a
     batch of another scoring could only be a rebuilt one."""
+    commands_end: int = 0
+    """How far `commands` had been read when it was made: what it leaves out is judged by the commands before that."""
 
     @property
     def is_rebuilt(self) -> bool:

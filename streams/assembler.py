@@ -8,13 +8,16 @@ What must hold: every task ends exactly once here. Its events are acknowledged o
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from consumers.commands import CommandFeed
 from consumers.open_tasks import OpenTask, OpenTasks
 from consumers.orphans import Orphanage
+from consumers.reader import Reader
 from consumers.runtime import Runtime
 from consumers.telemetry import Telemetry
 from schemas.batches import Batch
@@ -24,8 +27,10 @@ from schemas.events import Event
 from schemas.ids import derive_id
 from schemas.rewards import RewardScored
 from schemas.scorings import LIVE
+from schemas.trajectory import Group
 from streams.assembly import assemble
 from streams.outbox import Outbox, Writer
+from streams.recalling import barred
 
 Ack = Callable[[], None]
 
@@ -63,9 +68,17 @@ class GroupStage:
     outputs: tuple[str, ...] = ("batches", "decisions")
 
     def __init__(
-        self, settings: AssemblerSettings, writer: Writer, telemetry: Telemetry, *, context_tokens: int | None = None
+        self,
+        settings: AssemblerSettings,
+        writer: Writer,
+        telemetry: Telemetry,
+        *,
+        context_tokens: int | None = None,
+        commands: CommandFeed | None = None,
     ) -> None:
+        """`commands` says what is quarantined; it has read all that was on the log before the first group ends."""
         self._settings, self._telemetry, self._context_tokens = settings, telemetry, context_tokens
+        self._commands = commands
         self._outbox = Outbox(writer, telemetry)
         self._tasks = OpenTasks(is_finished=has_ended, grace_s=settings.grace_s)
         self._orphanage = Orphanage(self._tasks, partial(self._outbox.put_aside, self.name))
@@ -99,6 +112,8 @@ class GroupStage:
     async def tick(self, now_s: float) -> None:
         """End what is out of time, and put orphans aside."""
         self._outbox.check()
+        if self._commands is not None:
+            self._commands.poll()
         for task in self._tasks.overdue(now_s):
             self._end_if_due(task, now_s)
         self._orphanage.tick(now_s)
@@ -118,7 +133,14 @@ class GroupStage:
             return
         with self._telemetry.busy():
             started_s = time.perf_counter()
-            end = assemble(task.group, settings=self._settings, now_s=now_s, context_tokens=self._context_tokens)
+            end = assemble(
+                task.group,
+                settings=self._settings,
+                now_s=now_s,
+                context_tokens=self._context_tokens,
+                barred=self._barred,
+                commands_end=0 if self._commands is None else self._commands.recalls.end,
+            )
             if end is None:
                 return
             self._telemetry.seconds.labels("assemble", end.domain).observe(time.perf_counter() - started_s)
@@ -135,6 +157,12 @@ class GroupStage:
             self._ending.add(task.task_id)
             self._outbox.send(event, partial(self._written, event))
 
+    def _barred(self, group: Group) -> Mapping[int, str]:
+        if self._commands is None or group.task is None:
+            return {}
+        quarantines = self._commands.recalls.in_force(group.task.run_id)
+        return barred(quarantines, group) if quarantines else {}
+
     def _written(self, event: Event[Any]) -> None:
         self._ending.discard(event.key)
         self._tasks.note_output(event)
@@ -147,4 +175,11 @@ def run_assembler(runtime: Runtime) -> None:
 
     settings, telemetry = runtime.settings, runtime.telemetry
     context_tokens = read_context_tokens(Path(settings.policy.base))
-    run_stage(runtime, lambda log: GroupStage(settings.assembler, log, telemetry, context_tokens=context_tokens))
+    open_reader = partial(Reader, runtime.log, blob_dir=runtime.blob_dir)
+    with closing(CommandFeed(open_reader)) as commands:
+        run_stage(
+            runtime,
+            lambda log: GroupStage(
+                settings.assembler, log, telemetry, context_tokens=context_tokens, commands=commands
+            ),
+        )

@@ -1,11 +1,12 @@
 """How a scored group ends: as a batch, or as a decision why not. Pure, so that history can be assembled again.
 
 The rule for groups of which part is invalid: the valid part trains if it has at least `min_valid` rollouts, with the
-mean over the valid ones as its baseline; invalid and missing rollouts are in neither.
+mean over the valid ones as its baseline; invalid, missing and quarantined rollouts are in neither.
 """
 
 import math
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -28,6 +29,8 @@ ROW_OVERHEAD_BYTES = 1024
 """More than a row's names, numbers and lengths take on the wire beside its arrays."""
 
 Valid = dict[int, RewardScored]
+Barred = Callable[[Group], Mapping[int, str]]
+"""Returns, by sample, what keeps a rollout of a training task from training."""
 
 
 def assemble(
@@ -37,11 +40,14 @@ def assemble(
     now_s: float,
     context_tokens: int | None = None,
     scoring_id: str | None = None,
+    barred: Barred | None = None,
+    commands_end: int = 0,
 ) -> Batch | Decision | None:
     """Return how the group ends by its own rewards, or would have ended by those of `scoring_id`; None while it waits.
 
     It ends once every sample has a reward and the valid ones all their turns, or at its deadline and the assembler's
-    grace with what is there by then. `context_tokens` is the longest sequence that the policy can take, where known.
+    grace with what is there by then. `context_tokens` is the longest sequence that the policy can take, where known;
+    `barred` goes by the commands before `commands_end`.
     """
     task = group.task
     if task is None:
@@ -66,10 +72,17 @@ def assemble(
     valid = {sample: reward for sample, reward in here.items() if has_tokens(group.sample(sample))}
     if len(valid) < settings.min_valid:
         return end_with_too_few(task, rewards, valid, is_complete=is_complete)
-    end = end_with_rows(task, group, valid, context_tokens, by_scoring)
-    if isinstance(end, Decision) or (scoring_id is None and task.scoring_id == LIVE):
+    out = barred(group) if barred is not None else {}
+    left = {sample: reward for sample, reward in valid.items() if sample not in out}
+    if len(left) < settings.min_valid:
+        why = ", ".join(sorted({out[sample] for sample in valid if sample in out}))
+        return decide(task, "quarantined", left, f"{len(valid) - len(left)} of {len(valid)} by {why}")
+    end = end_with_rows(task, group, left, context_tokens, by_scoring)
+    if isinstance(end, Decision):
         return end
-    return msgspec.structs.replace(end, rebuilt=scoring_id is not None)
+    is_as_ever = scoring_id is None and task.scoring_id == LIVE
+    rebuilt = msgspec.UNSET if is_as_ever else scoring_id is not None
+    return msgspec.structs.replace(end, commands_end=commands_end, rebuilt=rebuilt)
 
 
 def has_all_turns(trajectory: Trajectory) -> bool:

@@ -20,6 +20,7 @@ SERVICE = (
     "consumers.orphans",
     "consumers.read_back",
     "consumers.acknowledgements",
+    "consumers.commands",
 )
 """What every service of the loop stands on."""
 SEALING = ("consumers.sealing", "consumers.bounds", "consumers.feed")

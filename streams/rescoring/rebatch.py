@@ -8,6 +8,7 @@ written anew, since each task ended once already; they are counted.
 import math
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from schemas.content import record_digest
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id
+from schemas.recalls import Recalls
 from schemas.rewards import RewardScored
 from schemas.rollouts import TurnGenerated
 from schemas.scorings import LIVE, Scoring
@@ -31,6 +33,7 @@ from schemas.tasks import TaskIssued
 from schemas.trajectory import Group, Trajectory
 from streams.assembler import end_id
 from streams.assembly import assemble
+from streams.recalling import barred
 from streams.rescoring.comparison import Scored
 from streams.rescoring.known import Known, read_known
 from streams.scoring import Finding, reward_id, reward_of
@@ -52,6 +55,8 @@ class Rebatching(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: int | None = None
     run_id: str = ""
     """Only this run's tasks; empty is every run's."""
+    recalls: Recalls | None = None
+    """What is quarantined, and how far that was read; None leaves nothing out."""
     fills: str = ""
     """Where the scoring re-asked only what was invalid: whose rewards of the same configuration stand in."""
 
@@ -131,10 +136,19 @@ def ends_in(plan: Rebatching, rollouts: Rollouts, known: Known) -> Iterator[Batc
             now_s=math.inf,
             context_tokens=plan.context_tokens,
             scoring_id=plan.scoring.scoring_id,
+            barred=partial(barred_in, plan, group),
+            commands_end=plan.recalls.end if plan.recalls else 0,
         )
         if end is not None:
             yield end
     rollouts.closed.clear()
+
+
+def barred_in(plan: Rebatching, group: OpenGroup, made: Group) -> dict[int, str]:
+    """Return, by sample, what is quarantined, judged by the live rewards."""
+    assert group.task is not None
+    quarantines = plan.recalls.in_force(group.task.run_id) if plan.recalls else []
+    return barred(quarantines, made, group.rewards) if quarantines else {}
 
 
 def scored_group(plan: Rebatching, group: OpenGroup, known: Known) -> Group:

@@ -74,7 +74,7 @@ def test_what_the_judge_faults_is_returned_once_and_passed(tmp_path: Path) -> No
     unwanted = make_batch(1).task_id
     feed = open_feed(tmp_path)
     fault = Fault(reason="stale", detail="old")
-    dropped = feed.gather(2, lambda batch: fault if batch.task_id == unwanted else None)
+    dropped = feed.gather(2, lambda event: fault if event.record.task_id == unwanted else None)
     assert [(str(one.event.position), one.fault) for one in dropped] == [("batches[0]@1", fault)]
     assert places(feed.take()) == ["batches[0]@0", "batches[0]@2"]
     assert feed.offsets[0] == 3

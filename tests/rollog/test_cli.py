@@ -36,6 +36,7 @@ VERBS = (
     ["rescore"],
     ["rebatch"],
     ["compare"],
+    ["quarantine"],
     ["demo"],
     ["chaos"],
     ["topics", "create"],
