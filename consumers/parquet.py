@@ -154,7 +154,7 @@ def arrow_type(info: inspect.Type, name: str) -> pa.DataType:
 
 def plain(value: Any, info: inspect.Type) -> Any:
     """Return a field's value as its column takes it."""
-    if value is None or value is msgspec.UNSET:
+    if value is None:
         return None
     match without_none(info):
         case inspect.StructType(cls=cls) if cls is PackedArray:

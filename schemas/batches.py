@@ -42,8 +42,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     scoring_id: str = "live"
     oldest_version: int
     newest_version: int
-    rebuilt: bool | msgspec.UnsetType = msgspec.UNSET
-    """Whether it was made again from history. Left out under `live`, as it was before there was this field: then a
+    rebuilt: bool | None = None
+    """Whether it was made again from history. None under `live`, as it was before there was this field: then a
     batch of another scoring could only be a rebuilt one."""
     commands_end: int = 0
     """How far `commands` had been read when it was made: what it leaves out is judged by the commands before that."""
@@ -51,4 +51,4 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_rebuilt(self) -> bool:
         """Return whether it was made again from history, and is not how its task ended."""
-        return self.scoring_id != "live" if self.rebuilt is msgspec.UNSET else bool(self.rebuilt)
+        return self.scoring_id != "live" if self.rebuilt is None else self.rebuilt

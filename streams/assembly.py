@@ -81,7 +81,7 @@ def assemble(
     if isinstance(end, Decision):
         return end
     is_as_ever = scoring_id is None and task.scoring_id == LIVE
-    rebuilt = msgspec.UNSET if is_as_ever else scoring_id is not None
+    rebuilt = None if is_as_ever else scoring_id is not None
     return msgspec.structs.replace(end, commands_end=commands_end, rebuilt=rebuilt)
 
 

@@ -102,7 +102,7 @@ def reward_of(
         scoring_id=scoring_id,
         attempts=finding.attempts,
         score_s=finding.score_s,
-        own=True if scoring_id == task.scoring_id != LIVE else msgspec.UNSET,
+        own=scoring_id == task.scoring_id != LIVE,
     )
 
 

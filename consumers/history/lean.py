@@ -64,7 +64,7 @@ class Reward(msgspec.Struct, frozen=True, gc=False):
     config_digest: str
     invalid_reason: str | None = None
     scoring_id: str = "live"
-    own: bool | msgspec.UnsetType = msgspec.UNSET
+    own: bool = False
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):

@@ -45,8 +45,6 @@ def expected(value: Any) -> Any:
             return [expected(item) for item in value]
         case dict() if len({type(item) for item in value.values()}) <= 1:
             return [(key, expected(item)) for key, item in value.items()]
-        case msgspec.UNSET:
-            return None
         case _:
             return value
 

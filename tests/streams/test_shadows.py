@@ -168,7 +168,7 @@ async def test_a_shadow_of_a_scoring_that_trains_elsewhere_is_no_reward_of_this_
     rig = Rig()
     await rig.take(events("right", "righ"))
     assert {(record.scoring_id, record.is_own) for record in rig.writer.records} == {(LIVE, True), (SHADOW, False)}
-    assert all(record.own is msgspec.UNSET for record in rig.writer.records)
+    assert all(not record.own for record in rig.writer.records)
 
 
 async def test_a_rebuilt_batch_that_is_read_back_ends_no_task() -> None:
