@@ -46,6 +46,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was made again from history. Left out under `live`, as it was before there was this field: then a
     batch of another scoring could only be a rebuilt one."""
 
+    number: int | msgspec.UnsetType = msgspec.UNSET
+    """Of what a fork trains on: its place in that sequence, from 0. The group's facts are on the log forked from."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether it was made for a fork, of rollouts that another policy's run recorded."""
+        return self.number is not msgspec.UNSET
+
     @property
     def is_rebuilt(self) -> bool:
         """Return whether it was made again from history, and is not how its task ended."""
