@@ -86,6 +86,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "digest TEXT",
         "scoring TEXT",
         "rebuilt INTEGER",
+        "number INTEGER",
     ),
     "decisions": (
         "place INTEGER PRIMARY KEY",
@@ -187,7 +188,11 @@ def rows_of(event: Event[Any], place: int, topics: dict[str, int]) -> Iterator[t
             yield "tasks", (place, task, *whole, record_digest(record.verifier), event.time_s, record.scoring_id)
         case Batch():
             digest = record_digest(record)
-            yield "batches", (place, event.id, task, record.run_id, digest, record.scoring_id, record.is_rebuilt)
+            number = record.number if record.is_recorded else None
+            yield (
+                "batches",
+                (place, event.id, task, record.run_id, digest, record.scoring_id, record.is_rebuilt, number),
+            )
             for row in record.rows:
                 yield "batch_rows", (place, row.sample, row.reward, row.advantage)
         case Decision():

@@ -5,11 +5,13 @@ optimizer, offsets and the step's events; then those events. Killed anywhere, it
 """
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
 from consumers.feed import BatchEvent, BatchFeed, Fault, OpenReader
 from consumers.reader import RawRecord, Reader
+from consumers.recorded import RecordedFeed
 from consumers.runtime import Runtime
 from learner.checkpoint import only_learner
 from learner.manifest import describe_step
@@ -23,6 +25,9 @@ from producers.publisher import Publisher
 from schemas.batches import Batch
 from schemas.config import LearnerSettings
 from schemas.errors import DecodeError
+
+Feed = BatchFeed | RecordedFeed
+OnStep = Callable[[int], None]
 
 
 def run_learner(runtime: Runtime) -> None:
@@ -44,17 +49,36 @@ def run_learner(runtime: Runtime) -> None:
 
 def learn(runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> None:
     """Do what `run_learner` does, through these two doors of the log."""
-    set_determinism(runtime.settings.learner.num_threads)
     with only_learner(checkpoints_of(runtime)):
-        training = resume(runtime, publisher, open_reader)
-        feed = open_feed(training, runtime, publisher, open_reader)
-        with closing(feed), closing(Orders(open_reader, runtime.settings.run)) as orders:
-            train(training, feed, orders, runtime, publisher)
+        train_on(runtime, publisher, open_reader)
         runtime.stop.wait()
 
 
-def train(training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime, publisher: Publisher) -> None:
-    """Take steps until there have been enough, or until told to stop."""
+def train_on(
+    runtime: Runtime, publisher: Publisher, open_reader: OpenReader, on_step: OnStep = lambda step: None
+) -> int:
+    """Go on where the run was until it is over; returns how many batches are on the log that no step took.
+
+    The caller owns the run's checkpoints (`only_learner`).
+    """
+    set_determinism(runtime.settings.learner.num_threads)
+    training = resume(runtime, publisher, open_reader)
+    feed = open_feed(training, runtime, publisher, open_reader)
+    with closing(feed), closing(Orders(open_reader, runtime.settings.run)) as orders:
+        train(training, feed, orders, runtime, publisher, on_step=on_step)
+        return feed.lag()
+
+
+def train(
+    training: Training,
+    feed: Feed,
+    orders: Orders,
+    runtime: Runtime,
+    publisher: Publisher,
+    *,
+    on_step: OnStep = lambda step: None,
+) -> None:
+    """Take steps until there have been enough, until what was recorded is used up, or until told to stop."""
     settings, version_of_code = runtime.settings, code_version()
     while not is_over(settings.learner, training.step):
         waiting_since_s = time.perf_counter()
@@ -79,6 +103,7 @@ def train(training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime,
                 events = save_and_name(training, checkpoints_of(runtime), settings, publisher, before=events)
             publisher.send_all(events)
         report(runtime, feed, batches, result, version=training.step - 1, num_versions=len(events) - 1)
+        on_step(training.step)
 
 
 def is_over(settings: LearnerSettings, step: int) -> bool:
@@ -87,17 +112,19 @@ def is_over(settings: LearnerSettings, step: int) -> bool:
 
 
 def await_batches(
-    training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime, publisher: Publisher
+    training: Training, feed: Feed, orders: Orders, runtime: Runtime, publisher: Publisher
 ) -> list[BatchEvent]:
-    """Return the next step's batches, in order of arrival; none where told to stop."""
+    """Return the next step's batches, in their order; none where told to stop, or where too few are left."""
     settings, version = runtime.settings, training.step
     num_tokens = vocabulary_size(training.model)
+    max_staleness = None if settings.learner.offline else settings.admission.max_staleness
 
     def judge(event: BatchEvent) -> Fault | None:
-        bounds = {"version": version, "max_staleness": settings.admission.max_staleness, "num_tokens": num_tokens}
-        return orders.fault_of(event) or fault_of(event.record, **bounds)
+        return orders.fault_of(event) or fault_of(
+            event.record, version=version, max_staleness=max_staleness, num_tokens=num_tokens
+        )
 
-    while not runtime.stop.is_set():
+    while not (runtime.stop.is_set() or feed.is_used_up):
         dropped = feed.gather(settings.learner.groups_per_step, judge)
         if orders.poll():
             dropped += feed.review(judge)
@@ -114,15 +141,13 @@ def await_batches(
     return []
 
 
-def fault_of(batch: Batch, *, version: int, max_staleness: int, num_tokens: int) -> Fault | None:
-    """Return why the learner at `version` does not train on a batch, None where it does."""
-    if batch.oldest_version < version - max_staleness:
-        detail = f"oldest token of version {batch.oldest_version}, learner at {version}, at most {max_staleness} behind"
-        return Fault(reason="stale", detail=detail)
-    if batch.newest_version > version:
-        return Fault(
-            reason="quarantined", detail=f"newest token of version {batch.newest_version}, learner at {version}"
-        )
+def fault_of(batch: Batch, *, version: int, max_staleness: int | None, num_tokens: int) -> Fault | None:
+    """Return why the learner at `version` does not train on a batch, None where it does.
+
+    `max_staleness` is None where rollouts of any age are trained on.
+    """
+    if max_staleness is not None and (fault := age_fault(batch, version, max_staleness)) is not None:
+        return fault
     for row in batch.rows:
         token_ids = row.token_ids.unpack()
         if token_ids.min() < 0 or token_ids.max() >= num_tokens:
@@ -131,12 +156,35 @@ def fault_of(batch: Batch, *, version: int, max_staleness: int, num_tokens: int)
     return None
 
 
-def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> BatchFeed:
-    """Return the feed that goes on where `training` is."""
+def age_fault(batch: Batch, version: int, max_staleness: int) -> Fault | None:
+    """Return what is wrong with the age of a batch's tokens, for a learner that goes on live."""
+    if batch.is_recorded:
+        return Fault(reason="stale", detail="recorded by the run forked from, and the learner goes on live")
+    if batch.oldest_version < version - max_staleness:
+        detail = f"oldest token of version {batch.oldest_version}, learner at {version}, at most {max_staleness} behind"
+        return Fault(reason="stale", detail=detail)
+    if batch.newest_version > version:
+        return Fault(
+            reason="quarantined", detail=f"newest token of version {batch.newest_version}, learner at {version}"
+        )
+    return None
+
+
+def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> Feed:
+    """Return the feed that goes on where `training` is. Raises LogError."""
 
     def put_aside(raw: RawRecord, error: DecodeError) -> None:
         publisher.send_all([publisher.dead_letter(raw, stage="learner", error=error)])
 
+    if runtime.settings.learner.offline:
+        return RecordedFeed.open(
+            open_reader,
+            run_id=runtime.settings.run,
+            offsets=training.offsets,
+            seen=training.seen,
+            window=runtime.settings.learner.dedupe_window,
+            on_undecodable=put_aside,
+        )
     return BatchFeed.open(
         open_reader,
         run_id=runtime.settings.run,
@@ -150,7 +198,7 @@ def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_r
 
 def report(
     runtime: Runtime,
-    feed: BatchFeed,
+    feed: Feed,
     batches: list[BatchEvent],
     result: StepResult,
     *,

@@ -15,9 +15,9 @@ from schemas.scorings import LIVE
 from schemas.steps import StepTaken
 
 
-def batch_id(task_id: str, scoring_id: str = LIVE) -> str:
-    """Return the event id of a task's batch, by which the learner's steps name it."""
-    return derive_id(task_id, "batch", 0, scoring_id)
+def batch_id(task_id: str, scoring_id: str = LIVE, fork: str = "") -> str:
+    """Return the event id of a task's batch, by which the learner's steps name it; `fork` is the run it is made for."""
+    return derive_id(task_id, "batch", 0, f"{scoring_id}/{fork}" if fork else scoring_id)
 
 
 class Admission:

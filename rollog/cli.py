@@ -201,7 +201,7 @@ def chaos(
 
 def mount() -> None:
     """Add the verbs that have modules of their own."""
-    from rollog import history_cli, recall_cli, rescore_cli, using
+    from rollog import diff_cli, fork_cli, history_cli, recall_cli, rescore_cli, using
     from rollog.broker.cli import app as broker
     from rollog.tapes import history as tape_history
     from rollog.tapes import parquet
@@ -215,6 +215,8 @@ def mount() -> None:
     rescore_cli.mount(app)
     using.mount(app)
     recall_cli.mount(app)
+    fork_cli.mount(app)
+    diff_cli.mount(app)
 
 
 def main() -> None:

@@ -78,6 +78,7 @@ def verify_log(
 
     from consumers.bounds import read_state
     from consumers.reader import Reader
+    from rollog.history import index_of
     from rollog.progress import progress
     from rollog.verify_log import verify
 
@@ -93,6 +94,7 @@ def verify_log(
             scratch=called.home / "index",
             strict=strict,
             on_progress=on_progress,
+            find_index=partial(index_of, called),
         )
     if as_json:
         print_json(report)
@@ -109,6 +111,7 @@ def lines_of(report: "VerifyReport") -> list[str]:
     return [
         *(f"{finding.position}: {finding.kind}: {finding.what}" for finding in report.details),
         f"{report.events} events: {counts}",
+        *(f"{n} batches are of facts on the log {name!r}, forked from" for name, n in report.upstream.items()),
         f"{report.seals} seals hold or are named above, {report.unsealed} records are not sealed",
         f"{report.findings} findings: {kinds}" if report.findings else "everything holds",
     ]

@@ -9,6 +9,7 @@ QUERIES: dict[str, str] = {
     "cause": """
         SELECT e.place, 'caused by ' || e.cause || ', which is not on the log' FROM events e
         WHERE e.cause != '' AND NOT EXISTS (SELECT 1 FROM events c WHERE c.id = e.cause)
+        AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.place = e.place AND b.number NOTNULL)
     """,
     "undecodable": """
         SELECT u.place, u.error || '; no dead letter is about it' FROM undecodable u
@@ -18,6 +19,7 @@ QUERIES: dict[str, str] = {
         SELECT e.place, 'a ' || e.kind || ' of task ' || e.task || ', which nobody issued' FROM events e
         WHERE e.task != '' AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.task = e.task)
         AND NOT EXISTS (SELECT 1 FROM letters l WHERE l.origin = e.place)
+        AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.task = e.task AND b.number NOTNULL)
     """,
     "end": """
         SELECT max(place), 'task ' || task || ' ends ' || count(DISTINCT end) || ' times: '
@@ -40,7 +42,7 @@ QUERIES: dict[str, str] = {
             ELSE ': the reward is ' || coalesce(w.value, 'invalid') || ', but batch ' || b.id || ' has ' || r.reward END
         FROM batches b JOIN batch_rows r ON r.place = b.place LEFT JOIN rewards w ON w.place = (
             SELECT min(f.place) FROM rewards f WHERE f.task = b.task AND f.sample = r.sample AND f.scoring = b.scoring
-        ) WHERE w.value IS NOT r.reward
+        ) WHERE w.value IS NOT r.reward AND b.number IS NULL
     """,
     "advantage": """
         SELECT b.place, 'rollout ' || b.task || '/' || r.sample || ': advantage ' || r.advantage
@@ -150,6 +152,28 @@ STRICT: dict[str, str] = {
     """,
 }
 """What is no fault, since of one id the first event counts, but tells of kills; a quiet run that is over has none."""
+
+UPSTREAM: dict[str, str] = {
+    "cause": """
+        SELECT e.place, 'caused by ' || e.cause || ', which is not on the log forked from, ' || ?1
+        FROM main.batches b JOIN main.events e ON e.place = b.place
+        WHERE b.number NOTNULL AND NOT EXISTS (SELECT 1 FROM upstream.events c WHERE c.id = e.cause)
+    """,
+    "unissued": """
+        SELECT b.place, 'a batch of task ' || b.task || ', which nobody issued on the log forked from, ' || ?1
+        FROM main.batches b
+        WHERE b.number NOTNULL AND NOT EXISTS (SELECT 1 FROM upstream.tasks t WHERE t.task = b.task)
+    """,
+    "reward": """
+        SELECT b.place, 'rollout ' || b.task || '/' || r.sample || ': batch ' || b.id || ' has reward ' || r.reward
+        || ', but on the log forked from, ' || ?1 || ', it is ' || coalesce(w.value, 'not there')
+        FROM main.batches b JOIN main.batch_rows r ON r.place = b.place LEFT JOIN upstream.rewards w ON w.place = (
+            SELECT min(f.place) FROM upstream.rewards f
+            WHERE f.task = b.task AND f.sample = r.sample AND f.scoring = b.scoring
+        ) WHERE b.number NOTNULL AND w.value IS NOT r.reward
+    """,
+}
+"""By kind of finding: what a fork's batches must have on the log forked from, whose index is there as `upstream`."""
 
 COUNTS: dict[str, str] = {
     "tasks": "SELECT count(DISTINCT task) FROM tasks",

@@ -143,6 +143,9 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     any other id means that scoring's alone, those that `rollog rebatch` made of history too."""
     dedupe_window: int = 65_536
     """Batch ids remembered to drop repeats."""
+    offline: bool = False
+    """Whether a fork trains on what was recorded upstream: in that order, whatever its age, until it is used up.
+    Without, what is left of it is passed over, with a decision."""
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "producers": ("schemas", "producers", *DOORS, *SERVICE),
     "streams": ("schemas", "streams", *DOORS, *SERVICE, "producers.tasks", "consumers.history", *SEALING),
     "consumers": ("schemas", "consumers", *DOORS),
-    "learner": ("schemas", "learner", *DOORS, *SERVICE, "consumers.feed"),
+    "learner": ("schemas", "learner", *DOORS, *SERVICE, "consumers.feed", "consumers.recorded"),
     "rollog": PARTS,
 }
 """Beyond doors and service: the evaluator draws held-out tasks as the issuer does, rescoring reads history, the sealer

@@ -91,7 +91,7 @@ def test_decoupled_ppo_by_hand() -> None:
 
 
 def test_topr_by_hand() -> None:
-    # Rollout 0 gained, whatever its ratio of 1/64; of those that lost, 1 has the ratio 2 * 1/8 and 2 one of 4, bounded.
+    # Rollout 0 gained, whatever its ratio of 1/64; of those that lost, 1 has the ratio 2 * 1/8, 2 one of 4, bounded.
     case = tokens(
         [-1.0, -1.0, -2.0, -3.0, -1.0],
         [0.0] * 5,
