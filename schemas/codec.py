@@ -67,13 +67,40 @@ def encode_headers(event: Event[Any]) -> list[tuple[str, bytes]]:
         ("ce_time", encode_time(event.time_s)),
         ("content-type", CONTENT_TYPE),
     ]
-    optional = (
-        ("ce_subject", event.subject),
-        ("ce_causationid", event.causation_id),
-        ("ce_correlationid", event.correlation_id),
-        ("traceparent", event.traceparent),
-    )
-    return headers + [(name, text.encode()) for name, text in optional if text]
+    if event.subject:
+        headers.append(("ce_subject", event.subject.encode()))
+    if event.causation_id:
+        headers.append(("ce_causationid", event.causation_id.encode()))
+    if event.correlation_id:
+        headers.append(("ce_correlationid", event.correlation_id.encode()))
+    if event.traceparent:
+        headers.append(("traceparent", event.traceparent.encode()))
+    return headers
+
+
+class EnvelopeForm:
+    """`encode_headers` for many events of one type and one source."""
+
+    def __init__(self, record: type[Any], *, source: str) -> None:
+        self._constant = (("ce_type", TYPES[record].encode()), ("ce_source", source.encode()))
+
+    def headers(
+        self, event_id: str, time_s: float, *, subject: str, cause: bytes, correlation: bytes, trace: bytes
+    ) -> list[tuple[str, bytes]]:
+        """Return the envelope of an event about something, with a cause; `trace` may be empty."""
+        headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_id", event_id.encode()),
+            *self._constant,
+            ("ce_time", encode_time(time_s)),
+            ("content-type", CONTENT_TYPE),
+            ("ce_subject", subject.encode()),
+            ("ce_causationid", cause),
+            ("ce_correlationid", correlation),
+        ]
+        if trace:
+            headers.append(("traceparent", trace))
+        return headers
 
 
 def new_event(

@@ -1,6 +1,7 @@
 """Old records on the way to their present shape, one version at a time.
 
-A version is raised only where a field goes or changes its meaning; new fields come last, with defaults, and need none.
+A version is raised only where a field goes or gets another name; new fields come last, with defaults, and need none. A
+field that changes its meaning gets another name: who reads only some fields of a record goes by their names alone.
 """
 
 from collections.abc import Callable, Mapping

@@ -19,6 +19,9 @@ from schemas.trajectory import Group, Trajectory, order_of
 from streams.verifiers import VERIFIERS
 from streams.verifiers.interface import Score
 
+WITHOUT_WORTH = ("infrastructure", "deadline")
+"""Ends after which nothing is known of what a rollout is worth."""
+
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A spec and a whole sample's events."""
@@ -61,7 +64,7 @@ def trajectory_of(job: Job) -> Trajectory:
 def without_worth(trajectory: Trajectory) -> Finding | None:
     """Return why nothing can be known of a whole trajectory's worth; None where a verifier may judge it."""
     end = trajectory.end
-    if end is not None and end.why in ("infrastructure", "deadline"):
+    if end is not None and end.why in WITHOUT_WORTH:
         return Finding(invalid_reason=end.why, detail=f"the rollout ended by {end.why}")
     for event in trajectory.executions.values():
         outcome = event.record.outcome

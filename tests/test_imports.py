@@ -7,6 +7,7 @@ from tests.source_tree import PARTS, files, imported, imported_by, within
 
 DOORS = (
     "producers.publisher",
+    "producers.bulk",
     "producers.blobs",
     "consumers.reader",
     "consumers.raw",
@@ -37,6 +38,7 @@ its seals, and the feed is the learner's."""
 CLIENTS = ("confluent_kafka", "aiokafka")
 MAY_USE_CLIENTS = (
     "producers/publisher.py",
+    "producers/bulk.py",
     "consumers/reader.py",
     "consumers/group.py",
     "consumers/offsets.py",

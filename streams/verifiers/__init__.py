@@ -15,9 +15,10 @@ VERIFIERS: MappingProxyType[str, Verifier] = MappingProxyType(
 
 def get_verifier(name: str) -> Verifier:
     """Return the verifier of that name. Raises ConfigError that lists the known ones."""
-    if name not in VERIFIERS:
+    verifier = VERIFIERS.get(name)
+    if verifier is None:
         raise ConfigError(f"verifier {name!r} is not known; known are: {', '.join(sorted(VERIFIERS))}")
-    return VERIFIERS[name]
+    return verifier
 
 
 __all__ = ["VERIFIERS", "Score", "Verifier", "get_verifier"]
