@@ -108,7 +108,7 @@ def plain(value: Any, *, brief: bool) -> Any:
         return plain_array(value, brief=brief)
     if isinstance(value, msgspec.Struct):
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        return {name: plain(item, brief=brief) for name, item in fields.items() if item is not msgspec.UNSET}
+        return {name: plain(item, brief=brief) for name, item in fields.items()}
     if isinstance(value, dict):
         return {str(name): plain(item, brief=brief) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -183,11 +183,3 @@ def test_live_takes_what_tasks_ended_with_and_never_what_was_rebuilt(tmp_path: P
         )
         feed.gather(9, no_fault)
         assert [event.record.task_id for event in feed.take()] == [make_batch(index).task_id for index in taken]
-
-
-def test_a_batch_without_the_field_has_the_digest_that_it_always_had() -> None:
-    batch = make_batch(0)
-    assert "rebuilt" not in msgspec.to_builtins(batch)
-    again = msgspec.msgpack.decode(msgspec.msgpack.encode(batch), type=Batch)
-    assert record_digest(again) == record_digest(batch)
-    assert record_digest(msgspec.structs.replace(batch, rebuilt=False)) != record_digest(batch)

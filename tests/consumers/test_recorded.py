@@ -92,7 +92,7 @@ def test_what_the_judge_faults_is_returned_and_passed(tmp_path: Path) -> None:
     put(tmp_path, (0, 0), (1, 1), (2, 0))
     fault = Fault(reason="quarantined", detail="no")
     feed = open_feed(tmp_path)
-    dropped = feed.gather(9, lambda batch: fault if batch.number == 1 else None)
+    dropped = feed.gather(9, lambda event: fault if event.record.number == 1 else None)
     assert [one.event.record.number for one in dropped] == [1]
     assert numbers(feed) == [0, 2]
 
