@@ -69,8 +69,12 @@ class RecordedFeed:
         seen: Iterable[str],
         window: int,
         on_undecodable: OnUndecodable,
+        total: int | None = None,
     ) -> "RecordedFeed":
-        """Return the feed that goes on at `offsets`. Raises LogError where the run is no fork or lacks batches."""
+        """Return the feed that goes on at `offsets`; `total` is how many there are where more came since.
+
+        Raises LogError where the run is no fork or lacks batches.
+        """
         fork = read_fork(open_reader, run_id)
         if fork is None:
             raise LogError(
@@ -82,7 +86,8 @@ class RecordedFeed:
         first.close()
         read = partial(open_reader, [TOPIC], bounded=True, on_undecodable=on_undecodable)
         readers = {partition: read(start={(TOPIC, partition): offset}) for partition, offset in known.items()}
-        return cls(readers, run_id=run_id, total=fork.num_batches, offsets=known, seen=seen, window=window)
+        there = fork.num_batches if total is None else total
+        return cls(readers, run_id=run_id, total=there, offsets=known, seen=seen, window=window)
 
     def close(self) -> None:
         """Close the readers."""

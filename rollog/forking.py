@@ -21,6 +21,7 @@ from consumers.reader import Reader
 from consumers.recorded import read_fork
 from learner.forking import copy_checkpoint, source_checkpoint
 from producers.publisher import Publisher
+from rollog.following import check_follows
 from rollog.options import Invocation
 from rollog.rescoring import find_scoring, rewards_since
 from rollog.resolve import save
@@ -285,10 +286,17 @@ def check_same(begun: Fork | None, fork: Fork) -> None:
     raise ConfigError(f"--as {fork.run_id}: a fork of that name was begun with {values[:1000]}; choose another name")
 
 
-def make_fork(source: Invocation, planned: Planned, on_progress: OnProgress) -> tuple[int, int]:
-    """Write all of it that is not there; returns how many batches were written and were there. Raises RollogError."""
+def make_fork(
+    source: Invocation, planned: Planned, on_progress: OnProgress, *, follows: bool = False
+) -> tuple[int, int]:
+    """Write all of it that is not there; returns how many batches were written and were there. Raises RollogError.
+
+    A fork that follows its source may begin with too little for a step.
+    """
     settings, fork = planned.settings, planned.fork
-    if planned.num_steps < 1:
+    if follows:
+        check_follows(fork.mix)
+    elif planned.num_steps < 1:
         raise ConfigError(
             f"{fork.num_batches} batches are not enough for a step of {settings.learner.groups_per_step} groups "
             "(learner.groups_per_step): choose another --at, --scoring or --mix, or --again"
