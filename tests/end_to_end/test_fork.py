@@ -23,6 +23,7 @@ from rollog.up import first_of, running
 from schemas.codec import encode_value
 from schemas.config import LogSettings, Settings, load_settings
 from schemas.events import Event
+from streams.rescoring.in_use import read_in_use
 from tests.logs import read_all
 
 POLICY = Path(__file__).parents[2] / "demo" / "policy"
@@ -227,6 +228,8 @@ def test_forks_of_another_scoring_and_mix_train_on_that(home: Home) -> None:
     for event in home.numbered("hacked"):
         assert (event.record.domain, event.record.scoring_id) == ("verbs", scoring)
         assert all(row.reward == rewards[row.rollout_id] for row in event.record.rows)
+    in_use = read_in_use(home.log_of("hacked"), "hacked", blob_dir=home.path / "blobs")
+    assert in_use.ids_of(["verbs"]) == {"verbs": scoring}, "what it issues itself trains on the same"
     settings = load_settings([home.path / "runs" / "hacked" / "settings.json"])
     assert settings.tasks.domains == {"verbs": 1.0, "repair": 0.0}
     assert (settings.run, settings.policy.name, settings.log.namespace) == ("hacked", "hacked", "hacked.")
