@@ -30,6 +30,16 @@ def read_fork(open_reader: OpenReader, run_id: str) -> Fork | None:
     return None
 
 
+def num_recorded(open_reader: OpenReader, run_id: str) -> int:
+    """Return one more than the highest number that was recorded for a run, 0 where none was. Raises LogError."""
+    reader = open_reader([TOPIC], start="beginning", bounded=True, on_undecodable=lambda _raw, _error: None)
+    try:
+        numbers = (event.record.number for event in reader if event.record.run_id == run_id)
+        return max((number + 1 for number in numbers if isinstance(number, int)), default=0)
+    finally:
+        reader.close()
+
+
 class RecordedFeed:
     """A fork's recorded batches from where `offsets` says. Not thread-safe."""
 
@@ -39,12 +49,14 @@ class RecordedFeed:
         *,
         run_id: str,
         total: int,
+        count: Callable[[], int],
         offsets: Mapping[int, int],
         seen: Iterable[str],
         window: int,
     ) -> None:
         """`readers` are bounded and read a partition each; `total` is how many batches there have to be.
 
+        `count` says how many are on the log; it is asked where nothing is left to read.
         `seen` are ids taken before, oldest first, of which the last `window` are remembered.
         """
         self._readers, self._run_id, self._total = dict(readers), run_id, total
@@ -54,7 +66,7 @@ class RecordedFeed:
         self._hand: list[BatchEvent] = []
         for partition in self._streams:
             self._read(partition)
-        self._next = self._heads[0][0] if self._heads else total
+        self._next = self._heads[0][0] if self._heads else count()
         if self._next > 0 and not self._seen:
             raise self._missing(0)
 
@@ -68,8 +80,12 @@ class RecordedFeed:
         seen: Iterable[str],
         window: int,
         on_undecodable: OnUndecodable,
+        total: int | None = None,
     ) -> "RecordedFeed":
-        """Return the feed that goes on at `offsets`. Raises LogError where the run is no fork or lacks batches."""
+        """Return the feed that goes on at `offsets`; `total` is how many there are where more came since.
+
+        Raises LogError where the run is no fork or lacks batches.
+        """
         fork = read_fork(open_reader, run_id)
         if fork is None:
             raise LogError(
@@ -81,7 +97,9 @@ class RecordedFeed:
         first.close()
         read = partial(open_reader, [TOPIC], bounded=True, on_undecodable=on_undecodable)
         readers = {partition: read(start={(TOPIC, partition): offset}) for partition, offset in known.items()}
-        return cls(readers, run_id=run_id, total=fork.num_batches, offsets=known, seen=seen, window=window)
+        there = fork.num_batches if total is None else total
+        count = partial(num_recorded, open_reader, run_id)
+        return cls(readers, run_id=run_id, total=there, count=count, offsets=known, seen=seen, window=window)
 
     def close(self) -> None:
         """Close the readers."""

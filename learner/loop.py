@@ -69,6 +69,28 @@ def train_on(
         return feed.lag()
 
 
+def follow_on(
+    runtime: Runtime,
+    publisher: Publisher,
+    open_reader: OpenReader,
+    await_more: Callable[[], int],
+    on_step: OnStep = lambda step: None,
+) -> None:
+    """Train a fork on what is recorded for it and on what comes, until it is over or told to stop.
+
+    `await_more` returns how many batches there are, once there are more of them or it is told to stop. The caller owns
+    the run's checkpoints.
+    """
+    set_determinism(runtime.settings.learner.num_threads)
+    training = resume(runtime, publisher, open_reader)
+    while not (runtime.stop.is_set() or is_over(runtime.settings.learner, training.step)):
+        feed = open_feed(training, runtime, publisher, open_reader, total=await_more())
+        try:
+            train(training, feed, runtime, publisher, on_step)
+        finally:
+            feed.close()
+
+
 def train(
     training: Training,
     feed: Feed,
@@ -170,8 +192,13 @@ def age_fault(batch: Batch, version: int, max_staleness: int) -> Fault | None:
     return None
 
 
-def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> Feed:
-    """Return the feed that goes on where `training` is. Raises LogError."""
+def open_feed(
+    training: Training, runtime: Runtime, publisher: Publisher, open_reader: OpenReader, *, total: int | None = None
+) -> Feed:
+    """Return the feed that goes on where `training` is; `total` is how many batches a fork has by now.
+
+    Raises LogError.
+    """
 
     def put_aside(raw: RawRecord, error: DecodeError) -> None:
         publisher.send_all([publisher.dead_letter(raw, stage="learner", error=error)])
@@ -184,6 +211,7 @@ def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_r
             seen=training.seen,
             window=runtime.settings.learner.dedupe_window,
             on_undecodable=put_aside,
+            total=total,
         )
     return BatchFeed.open(
         open_reader,

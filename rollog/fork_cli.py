@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from rollog.exit_codes import ExitCode
 from rollog.options import AsJson, Flags, Home, Invocation, example, invocation, print_json, with_log
 from rollog.progress import progress
 
@@ -30,6 +31,10 @@ def fork(
     ] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Make it; without it nothing is written.")] = False,
     train: Annotated[bool, typer.Option("--train", help="With --apply: then train it, in this process.")] = False,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="With --train: then go on with what the source's groups become, as it comes."),
+    ] = False,
     as_json: AsJson = False,
     flags: Flags = None,
     home: Home = None,
@@ -52,19 +57,23 @@ def fork(
         flags=tuple(flags or ()),
         again=again,
     )
+    if (train and not apply) or (follow and not train):
+        raise typer.BadParameter("--train wants --apply, and --follow wants both")
     with progress("reading the source") as on_progress:
         planned = plan_fork(source, wanted, on_progress)
     said = plan_tree(planned)
     if apply:
         with progress("writing the fork") as on_progress:
-            said["num_written"], said["num_known"] = make_fork(source, planned, on_progress)
+            said["num_written"], said["num_known"] = make_fork(source, planned, on_progress, follows=follow)
         if train:
-            said["trained"] = train_fork(source, planned.settings)
+            said["trained"] = train_fork(source, planned, follows=follow, num_steps=steps)
     said["applied"] = apply
     if as_json:
         print_json(said)
     else:
         typer.echo("\n".join(lines_of(said)))
+    if train and not said["trained"]["is_over"]:
+        raise typer.Exit(ExitCode.INTERRUPTED)
 
 
 def plan_tree(planned: Any) -> Tree:
@@ -114,48 +123,36 @@ def lines_of(said: Tree) -> list[str]:
     return lines
 
 
-def train_fork(source: Invocation, settings: Any) -> Tree:
-    """Train on what was recorded until it is used up, or until Ctrl-C: called again it goes on. Raises RollogError."""
-    from functools import partial
+def train_fork(source: Invocation, planned: Any, *, follows: bool, num_steps: int) -> Tree:
+    """Train on what was recorded until it is used up, or until Ctrl-C: called again it goes on. Raises RollogError.
 
-    from consumers.reader import Reader
-    from consumers.runtime import Runtime
-    from consumers.telemetry import Telemetry
-    from learner.checkpoint import list_steps, only_learner
-    from learner.loop import train_on
-    from learner.model import code_version
-    from producers.publisher import Publisher
+    One that follows its source trains `num_steps`, or until it is told to stop.
+    """
+    from rollog.fork_training import run_fork_learner
 
-    learner = msgspec.structs.replace(settings.learner, offline=True)
-    runtime = Runtime(
-        settings=msgspec.structs.replace(settings, learner=learner),
-        home=source.home,
-        instance="fork-learner-0",
-        telemetry=Telemetry("learner"),
-        stop=threading.Event(),
-    )
+    settings, stop = planned.settings, threading.Event()
+    first = planned.fork.step
+    last = first + num_steps if follows and num_steps else 0 if follows else settings.learner.steps
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        runtime.stop.set()
+    def told(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
 
-    root, log = runtime.run_dir / "checkpoints", settings.log
-    first, last = list_steps(root)[0], settings.learner.steps
-    publisher = Publisher(log, source="rollog/fork", blob_dir=source.blob_dir, code_version=code_version())
-    before = signal.signal(signal.SIGINT, stop)
+    before = {number: signal.signal(number, told) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with progress("steps") as on_progress, only_learner(root):
-            open_reader = partial(Reader, log, blob_dir=source.blob_dir)
-            num_left = train_on(runtime, publisher, open_reader, lambda step: on_progress(step - first, last - first))
+        with progress("steps") as on_progress:
+            step, num_left = run_fork_learner(
+                source,
+                planned,
+                last_step=last,
+                follows=follows,
+                stop=stop,
+                on_step=lambda step: on_progress(step - first, max(last, step) - first),
+            )
     finally:
-        signal.signal(signal.SIGINT, before)
-        publisher.close()
-    path = str(runtime.run_dir / "settings.json")
-    return {
-        "step": list_steps(root)[-1],
-        "num_left": num_left,
-        "is_over": list_steps(root)[-1] >= last,
-        "settings": path,
-    }
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    path = str(source.home / "runs" / settings.run / "settings.json")
+    return {"step": step, "num_left": num_left, "is_over": step >= last, "settings": path}
 
 
 def mount(app: typer.Typer) -> None:

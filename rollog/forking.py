@@ -1,8 +1,9 @@
 """A fork, planned and made: what the verb `fork` does, in an order that a kill anywhere leaves to be gone on with.
 
 1. The source's end offsets are captured and its groups counted; nothing is written. 2. The fork's topics are created.
-3. The command that says what the fork is goes first on its log; whoever comes back reads it and goes by it. 4. The
-checkpoint is copied. 5. The batches are written that are not there yet. 6. The settings are saved.
+3. The command that says what the fork is goes first on its log; whoever comes back reads it and goes by it. With a
+scoring of its own comes the command to use that for the tasks that it will issue. 4. The checkpoint is copied. 5. The
+batches are written that are not there yet. 6. The settings are saved.
 """
 
 import json
@@ -21,20 +22,24 @@ from consumers.reader import Reader
 from consumers.recorded import read_fork
 from learner.forking import copy_checkpoint, source_checkpoint
 from producers.publisher import Publisher
+from rollog.following import check_follows
 from rollog.options import Invocation
 from rollog.rescoring import find_scoring, rewards_since
 from rollog.resolve import save
 from rollog.topics import describe_topics
 from rollog.up import prepare_topics
+from schemas.commands import CommandGiven
 from schemas.config import Settings, check, lay_flag
 from schemas.errors import ConfigError, LogError
+from schemas.events import Event
 from schemas.forks import Fork, fork_command, fork_id
 from schemas.ids import digest_of
 from schemas.objectives import Objective
 from schemas.scorings import LIVE
+from schemas.uses import Use, command_of, use_id
 from streams.assembler import read_context_tokens
 from streams.forking import Forking, Numbers, Sifted, num_kept, number, seed, sift
-from streams.rescoring.declared import read_declared
+from streams.rescoring.declared import declaration, read_declared
 
 OnProgress = Callable[[int, int], None]
 Tree = dict[str, Any]
@@ -285,10 +290,34 @@ def check_same(begun: Fork | None, fork: Fork) -> None:
     raise ConfigError(f"--as {fork.run_id}: a fork of that name was begun with {values[:1000]}; choose another name")
 
 
-def make_fork(source: Invocation, planned: Planned, on_progress: OnProgress) -> tuple[int, int]:
-    """Write all of it that is not there; returns how many batches were written and were there. Raises RollogError."""
+def beginning(planned: Planned, publisher: Publisher) -> list[Event[CommandGiven]]:
+    """Return what stands first on a fork's log: what it is, and that its own tasks train on the same scoring."""
+    fork, scoring = planned.fork, planned.forking.scoring
+    command = fork_command(fork)
+    events = [publisher.event(command, id=fork_id(fork.run_id), key=command.target)]
+    if scoring is not None:
+        use = Use(run_id=fork.run_id, scoring=scoring)
+        told = command_of(use, given_by="rollog fork")
+        # Before the fork's own event: whoever finds that finds all.
+        events = [
+            declaration(publisher, scoring),
+            publisher.event(told, id=use_id(use, 0), key=told.target, subject=use.scoring_id),
+            *events,
+        ]
+    return events
+
+
+def make_fork(
+    source: Invocation, planned: Planned, on_progress: OnProgress, *, follows: bool = False
+) -> tuple[int, int]:
+    """Write all of it that is not there; returns how many batches were written and were there. Raises RollogError.
+
+    A fork that follows its source may begin with too little for a step.
+    """
     settings, fork = planned.settings, planned.fork
-    if planned.num_steps < 1:
+    if follows:
+        check_follows(fork.mix)
+    elif planned.num_steps < 1:
         raise ConfigError(
             f"{fork.num_batches} batches are not enough for a step of {settings.learner.groups_per_step} groups "
             "(learner.groups_per_step): choose another --at, --scoring or --mix, or --again"
@@ -299,8 +328,7 @@ def make_fork(source: Invocation, planned: Planned, on_progress: OnProgress) -> 
     publisher = Publisher(settings.log, source="rollog/fork", blob_dir=source.blob_dir)
     try:
         if not planned.is_begun:
-            command = fork_command(fork)
-            publisher.send_all([publisher.event(command, id=fork_id(fork.run_id), key=command.target)])
+            publisher.send_all(beginning(planned, publisher))
         copy_checkpoint(
             source.run_dir / "checkpoints", run_dir / "checkpoints", settings, step=fork.step, publisher=publisher
         )

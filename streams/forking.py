@@ -282,7 +282,7 @@ def seed_event(plan: Forking, group: OpenGroup, batch: Batch, place: int, publis
     made = msgspec.structs.replace(batch, run_id=plan.run_id, rebuilt=True, number=place)
     event = publisher.event(
         made,
-        id=derive_id(made.task_id, "batch", 0, f"{made.scoring_id}/{made.run_id}"),
+        id=derive_id(made.task_id, "batch", 0, f"{made.scoring_id}/{made.run_id}"),  # as producers/admission.py has it
         key=made.task_id,
         subject=made.task_id,
         correlation_id=made.task_id,

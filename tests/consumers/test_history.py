@@ -21,6 +21,7 @@ from producers.publisher import Publisher
 from schemas.codec import TOPIC_OF, encode_headers, encode_value, snake_case
 from schemas.errors import ConfigError, DecodeError
 from schemas.events import Event, Position
+from schemas.rewards import RewardScored
 from schemas.rollouts import TurnGenerated
 from schemas.tasks import TaskIssued
 from schemas.topics import get_topic
@@ -307,3 +308,24 @@ def test_a_held_record_keeps_the_first_of_two_twins() -> None:
     trajectory = rollouts.open[b"t"].samples[0]
     assert trajectory is not None
     assert trajectory.turns[0] == Held(first)  # type: ignore[comparison-overlap]
+
+
+def test_a_group_issued_under_a_scoring_is_closed_by_its_own_rewards() -> None:
+    events = []
+    for event in task_events(1, time_s=START_S):
+        record = event.record
+        if isinstance(record, TaskIssued):
+            record = msgspec.structs.replace(record, scoring_id="strict")
+        if isinstance(record, RewardScored):
+            shadow = msgspec.structs.replace(record, scoring_id="shadow", value=0.125, invalid_reason=None)
+            events.append(msgspec.structs.replace(event, record=shadow))
+            record = msgspec.structs.replace(record, scoring_id="strict", own=True)
+        events.append(msgspec.structs.replace(event, record=record))
+    rollouts = Rollouts()
+    add_all(rollouts, events)
+    (group,) = rollouts.closed
+    assert {reward.scoring_id for reward in group.rewards.values()} == {"strict"}
+    of_shadow = Rollouts(against="shadow")
+    add_all(of_shadow, events)
+    (group,) = of_shadow.closed
+    assert [reward.value for reward in group.rewards.values()] == [0.125] * NUM_SAMPLES

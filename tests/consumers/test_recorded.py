@@ -116,6 +116,24 @@ def test_a_number_that_is_missing_is_told(tmp_path: Path, missing: int) -> None:
         open_feed(tmp_path).gather(9, no_fault)
 
 
+def test_a_fork_of_which_the_rest_was_never_written_is_not_used_up(tmp_path: Path) -> None:
+    begin(tmp_path, 4)
+    put(tmp_path, (0, 0), (1, 1))
+    feed = open_feed(tmp_path)
+    feed.gather(2, no_fault)
+    feed.take()
+    again = open_feed(tmp_path, feed.offsets, feed.seen)
+    assert not again.is_used_up
+    with pytest.raises(LogError, match="number 2 of the 4"):
+        again.gather(1, no_fault)
+    put(tmp_path, (2, 0), (3, 1))
+    rest = open_feed(tmp_path, feed.offsets, feed.seen)
+    rest.gather(9, no_fault)
+    assert numbers(rest) == [2, 3]
+    over = open_feed(tmp_path, rest.offsets, rest.seen)
+    assert over.is_used_up
+
+
 def test_a_run_that_is_no_fork_has_nothing_recorded(tmp_path: Path) -> None:
     begin(tmp_path, 1, "another")
     with pytest.raises(LogError, match=r"run 'test' is no fork.*learner.offline = false"):

@@ -23,6 +23,7 @@ from rollog.up import first_of, running
 from schemas.codec import encode_value
 from schemas.config import LogSettings, Settings, load_settings
 from schemas.events import Event
+from streams.rescoring.in_use import read_in_use
 from tests.logs import read_all
 
 POLICY = Path(__file__).parents[2] / "demo" / "policy"
@@ -61,6 +62,11 @@ class Home:
 
     def read(self, name: str, topic: str) -> list[Event[Any]]:
         return read_all(self.log_of(name), topic, self.path / "blobs", dedupe=0)
+
+    def try_read(self, name: str, topic: str) -> list[Event[Any]]:
+        """Return what is there; nothing where the topic is not there yet."""
+        is_there = all(state.partitions for state in describe_topics(self.log_of(name)))
+        return self.read(name, topic) if is_there else []
 
     def numbered(self, name: str) -> list[Event[Any]]:
         return sorted(self.read(name, "batches"), key=lambda event: event.record.number)
@@ -222,6 +228,8 @@ def test_forks_of_another_scoring_and_mix_train_on_that(home: Home) -> None:
     for event in home.numbered("hacked"):
         assert (event.record.domain, event.record.scoring_id) == ("verbs", scoring)
         assert all(row.reward == rewards[row.rollout_id] for row in event.record.rows)
+    in_use = read_in_use(home.log_of("hacked"), "hacked", blob_dir=home.path / "blobs")
+    assert in_use.ids_of(["verbs"]) == {"verbs": scoring}, "what it issues itself trains on the same"
     settings = load_settings([home.path / "runs" / "hacked" / "settings.json"])
     assert settings.tasks.domains == {"verbs": 1.0, "repair": 0.0}
     assert (settings.run, settings.policy.name, settings.log.namespace) == ("hacked", "hacked", "hacked.")
@@ -260,3 +268,44 @@ async def test_a_fork_is_evaluated_and_goes_on_live(home: Home) -> None:
     assert recomputed["match"] == recomputed["steps"] == 3
     report = json.loads(home.rollog("report", "--run", "alive").stdout)
     assert report["findings"] == []
+
+
+async def test_a_fork_that_follows_takes_the_groups_of_its_source_as_they_come(home: Home) -> None:
+    """The source goes on for two steps, while a fork with another objective trains on the same rollouts."""
+    options = ("fork", "--at", str(AT), "--run", SOURCE, "--as", "behind", "--apply", "--train", "--json")
+    refused = await asyncio.to_thread(home.rollog, *options, "--follow", "--mix", "verbs=2,repair=1")
+    assert refused.returncode == ExitCode.CONFIG
+    recorded = await asyncio.to_thread(home.fork, "twin", "--mix", "")
+    num_steps = recorded["num_steps"] + 2
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    follow = ["-m", "rollog.cli", *options, "--follow", "--steps", str(num_steps), "--home", str(home.path)]
+
+    async def until_killed(step: int) -> None:
+        """Start a follower, and kill it when it has taken a step."""
+        process = await asyncio.create_subprocess_exec(sys.executable, *follow, env=environ)
+        while not any(event.record.step >= step for event in await asyncio.to_thread(home.try_read, "behind", "steps")):
+            assert process.returncode is None, "it ended before it was killed"
+        process.kill()
+        await process.wait()
+
+    await asyncio.wait_for(until_killed(AT + 1), DEADLINE_S)
+    follower = await asyncio.create_subprocess_exec(sys.executable, *follow, env=environ, stdout=subprocess.PIPE)
+    settings = load_settings([home.path / "runs" / SOURCE / "settings.json"], ["learner.steps=5"])
+    async with running(settings, home=home.path, say=print) as up:
+        told, _ = await asyncio.wait_for(asyncio.shield(follower.communicate()), DEADLINE_S)
+        assert not up.supervisor.restarts or set(up.supervisor.restarts.values()) == {0}
+    said = json.loads(told)
+    assert said["trained"]["is_over"]
+    assert said["trained"]["step"] == AT + num_steps
+
+    numbered = home.numbered("behind")
+    assert [event.record.number for event in numbered] == list(range(len(numbered)))
+    assert len({event.key for event in numbered}) == len(numbered)
+    live = [event.key for event in numbered[recorded["num_batches"] :]]
+    assert len(live) >= 2 * PER_STEP - recorded["num_left"]
+    of_source = {event.key: event.record for event in home.read(SOURCE, "batches")}
+    for event in numbered:
+        assert [row.reward for row in event.record.rows] == [row.reward for row in of_source[event.key].rows]
+    again = json.loads(home.rollog("recompute", "--steps", "all", "--run", "behind", "--json").stdout)
+    assert again["match"] == again["steps"] == num_steps
+    assert json.loads(home.rollog("verify-log", "--run", "behind", "--json").stdout)["details"] == []
