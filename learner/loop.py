@@ -1,7 +1,8 @@
 """The training loop: batches from the log, one step, a checkpoint, and only then the word that there is a new version.
 
 Order of what must be durable: decisions about batches that were passed over; then the checkpoint, which holds weights,
-optimizer, offsets and the step's events; then those events. Killed anywhere, it goes on as if it had not been.
+optimizer, offsets and the step's events; then those events. Killed anywhere, it goes on as if it had not been. Between
+steps it hears of commands: what is quarantined is passed over, and a rollback is a step that goes back.
 """
 
 import time
@@ -12,17 +13,21 @@ from consumers.feed import BatchEvent, BatchFeed, Fault, OpenReader
 from consumers.reader import RawRecord, Reader
 from consumers.runtime import Runtime
 from learner.checkpoint import only_learner
-from learner.manifest import describe_step
+from learner.manifest import describe_restored, describe_step
 from learner.model import code_version, set_determinism, vocabulary_size
 from learner.orders import Orders
 from learner.publishing import decision_event, step_event
-from learner.resuming import checkpoints_of, is_due, resume, save_and_name
+from learner.resuming import checkpoints_of, is_due, restore, resume, save_and_name
 from learner.step import StepResult
 from learner.training import Training
 from producers.publisher import Publisher
 from schemas.batches import Batch
 from schemas.config import LearnerSettings
-from schemas.errors import DecodeError
+from schemas.errors import CheckpointError, DecodeError
+from schemas.recalls import Rollback
+
+POLL_S = 0.5
+"""Seconds from one look at the commands to the next, once all steps are taken."""
 
 
 def run_learner(runtime: Runtime) -> None:
@@ -45,22 +50,31 @@ def run_learner(runtime: Runtime) -> None:
 def learn(runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> None:
     """Do what `run_learner` does, through these two doors of the log."""
     set_determinism(runtime.settings.learner.num_threads)
-    with only_learner(checkpoints_of(runtime)):
-        training = resume(runtime, publisher, open_reader)
-        feed = open_feed(training, runtime, publisher, open_reader)
-        with closing(feed), closing(Orders(open_reader, runtime.settings.run)) as orders:
+    settings = runtime.settings
+    with (
+        only_learner(checkpoints_of(runtime)),
+        closing(Orders(open_reader, settings.run, settings.policy.name)) as orders,
+    ):
+        training = resume(runtime, publisher, open_reader, asked_for=orders.asked_for)
+        with closing(open_feed(training, runtime, publisher, open_reader)) as feed:
             train(training, feed, orders, runtime, publisher)
-        runtime.stop.wait()
 
 
 def train(training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime, publisher: Publisher) -> None:
-    """Take steps until there have been enough, or until told to stop."""
+    """Take steps until told to stop; once there have been enough, only those that go back."""
     settings, version_of_code = runtime.settings, code_version()
-    while not is_over(settings.learner, training.step):
+    while not runtime.stop.is_set():
+        orders.poll()
+        if (rollback := orders.due(training)) is not None:
+            obey(training, rollback, orders, runtime, publisher)
+            continue
+        if is_over(settings.learner, training.step):
+            runtime.stop.wait(POLL_S)
+            continue
         waiting_since_s = time.perf_counter()
         batches = await_batches(training, feed, orders, runtime, publisher)
         if not batches:
-            return
+            continue
         wait_s = time.perf_counter() - waiting_since_s
         with runtime.telemetry.busy():
             digest_in = training.weights_digest
@@ -76,9 +90,31 @@ def train(training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime,
             )
             events = [step_event(publisher, taken)]
             if is_due(settings.learner, training.step):
-                events = save_and_name(training, checkpoints_of(runtime), settings, publisher, before=events)
+                orders.poll()
+                root, asked_for = checkpoints_of(runtime), orders.asked_for
+                events = save_and_name(training, root, settings, publisher, before=events, asked_for=asked_for)
             publisher.send_all(events)
         report(runtime, feed, batches, result, version=training.step - 1, num_versions=len(events) - 1)
+
+
+def obey(training: Training, rollback: Rollback, orders: Orders, runtime: Runtime, publisher: Publisher) -> None:
+    """Take the step that goes back: a checkpoint with its events, and then those; or refuse, where it cannot be."""
+    root, digest_in = checkpoints_of(runtime), training.weights_digest
+    with runtime.telemetry.busy():
+        try:
+            restore(training, rollback.version, root, command_id=rollback.rollback_id)
+        except CheckpointError as error:
+            orders.refuse(rollback, error)
+            return
+        taken = describe_restored(training, runtime.settings, code_version=code_version(), weights_digest_in=digest_in)
+        before = [step_event(publisher, taken, command_id=rollback.rollback_id)]
+        asked_for = orders.asked_for
+        publisher.send_all(
+            save_and_name(training, root, runtime.settings, publisher, before=before, asked_for=asked_for)
+        )
+    runtime.telemetry.events.labels("steps", "out").inc()
+    runtime.telemetry.events.labels("policies", "out").inc()
+    runtime.telemetry.progress(0)
 
 
 def is_over(settings: LearnerSettings, step: int) -> bool:
@@ -89,16 +125,17 @@ def is_over(settings: LearnerSettings, step: int) -> bool:
 def await_batches(
     training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime, publisher: Publisher
 ) -> list[BatchEvent]:
-    """Return the next step's batches, in order of arrival; none where told to stop."""
+    """Return the next step's batches, in order of arrival; none where told to stop, or to go back."""
     settings, version = runtime.settings, training.step
     num_tokens = vocabulary_size(training.model)
 
     def judge(event: BatchEvent) -> Fault | None:
         bounds = {"version": version, "max_staleness": settings.admission.max_staleness, "num_tokens": num_tokens}
-        return orders.fault_of(event) or fault_of(event.record, **bounds)
+        return orders.fault_of(event, training.restored) or fault_of(event.record, **bounds)
 
+    dropped = feed.review(judge)
     while not runtime.stop.is_set():
-        dropped = feed.gather(settings.learner.groups_per_step, judge)
+        dropped += feed.gather(settings.learner.groups_per_step, judge)
         if orders.poll():
             dropped += feed.review(judge)
         if dropped:
@@ -106,6 +143,9 @@ def await_batches(
             publisher.send_all([decision_event(publisher, one, version=version) for one in dropped])
             for one in dropped:
                 runtime.telemetry.dropped.labels(one.fault.reason).inc()
+            dropped = []
+        if orders.due(training) is not None:
+            return []
         if feed.num_ready == settings.learner.groups_per_step:
             batches = feed.take()
             training.note_taken(feed)

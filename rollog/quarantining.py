@@ -230,7 +230,7 @@ def descendants(steps: dict[int, StepTaken], bad: Collection[int]) -> set[int]:
 
 def parent_of(step: StepTaken) -> int:
     """Return the version whose weights a step went on from."""
-    return step.policy_version_in
+    return step.policy_version_in if step.restored_from is None else step.restored_from
 
 
 def last_clean(root: Path, descending: Collection[int]) -> tuple[int | None, tuple[str, ...]]:

@@ -37,6 +37,7 @@ VERBS = (
     ["rebatch"],
     ["compare"],
     ["quarantine"],
+    ["rollback"],
     ["demo"],
     ["chaos"],
     ["topics", "create"],
