@@ -120,6 +120,26 @@ def rollback(
     typer.echo(given if apply else "nothing written; --apply gives the command")
 
 
+def alerts(
+    *,
+    run_name: RunName = "",
+    as_json: AsJson = False,
+    config: ConfigFiles = None,
+    flags: Flags = None,
+    home: Home = None,
+) -> None:
+    """Show what the alerts service raised, each with a quarantine to begin with; writes nothing."""
+    from rollog.alerting import alerts_of
+    from rollog.alerting import lines_of as alert_lines
+
+    called = with_log(invocation(config, flags, home, run=run_name))
+    found = alerts_of(called.settings.log, called.settings.run, blob_dir=called.blob_dir)
+    if as_json:
+        print_json({"run": called.settings.run, "num_alerts": len(found), "alerts": found})
+    else:
+        typer.echo("\n".join(alert_lines(found)))
+
+
 def check_selection(selection: "Selection") -> None:
     """Raise ConfigError for a selection that means everything, or nothing."""
     if not selection.text:
@@ -246,4 +266,5 @@ def mount(app: typer.Typer) -> None:
     app.command(epilog=example("rollog quarantine --run demo-0-1 --domain verbs --where 'answer.text~exit' --apply"))(
         quarantine
     )
+    app.command(epilog=example("rollog alerts --run demo-0-1 --json"))(alerts)
     app.command(epilog=example("rollog rollback policy 40 --run demo-0-1 --apply"))(rollback)

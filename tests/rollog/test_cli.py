@@ -38,6 +38,7 @@ VERBS = (
     ["compare"],
     ["quarantine"],
     ["rollback"],
+    ["alerts"],
     ["demo"],
     ["chaos"],
     ["topics", "create"],
