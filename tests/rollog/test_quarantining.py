@@ -153,6 +153,17 @@ def test_all_that_was_made_from_a_bad_step_descends_from_it() -> None:
     assert descendants(steps, {2}) == {2, 3, 4, 5}
 
 
+def test_a_checkpoint_that_is_newer_than_the_steps_that_were_read_is_not_taken_for_clean(
+    log: LogSettings, tmp_path: Path
+) -> None:
+    state = LearnerState(
+        run_id="golden", policy="policy", step=9, seed=0, offsets={}, seen=(), pending=(), digests={}
+    )  # fmt: skip
+    write_checkpoint(tmp_path / "runs/golden/checkpoints", state, {"model.safetensors": b"9"})
+    found = rollog(log, tmp_path, "quarantine", "--rollout", f"{task_id('golden', 'train', 3)}/1")
+    assert found["last_clean_checkpoint"] == 1
+
+
 def put_weights(log: LogSettings, home: Path) -> None:
     """Make the checkpoints hold what the log says of their versions."""
     for event in read_all(log, "policies", home / "blobs"):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.config import AlertSettings
@@ -123,6 +123,7 @@ def test_other_runs_and_held_out_tasks_are_left_alone() -> None:
 
 
 @given(seed=st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
 def test_what_is_found_does_not_depend_on_order_or_repeats(seed: int) -> None:
     hack = [*facts(0, text=lambda i, s: "same"), *facts(1, shadow=lambda i, s: 0.0), *facts(2)]
     expected = found_in(hack, shadows=(SHADOW,))
