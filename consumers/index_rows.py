@@ -109,6 +109,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "version_out INTEGER",
         "weights_in TEXT",
         "weights_out TEXT",
+        "restored INTEGER",
     ),
     "trained": (
         "step_place INTEGER",
@@ -211,7 +212,8 @@ def rows_of_policy(event: Event[Any], place: int, topics: dict[str, int]) -> Ite
         case StepTaken():
             versions = (record.policy_version_in, record.policy_version_out)
             weights = (record.weights_digest_in, record.weights_digest_out)
-            yield "steps", (place, event.id, record.run_id, record.step, record.policy, *versions, *weights)
+            back = record.restored_from
+            yield "steps", (place, event.id, record.run_id, record.step, record.policy, *versions, *weights, back)
             for number, ref in enumerate(record.batches):
                 batch_place = place_of(topics.get(ref.topic, 0), ref.partition, ref.offset)
                 row = (place, number, ref.event_id, batch_place, ref.digest, record.run_id, record.step)

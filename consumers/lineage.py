@@ -30,6 +30,7 @@ STEP_NAMES = (
     "policy_version_out",
     "weights_digest_in",
     "weights_digest_out",
+    "restored_from",
 )
 DRAWN = (
     "FROM drawn d WHERE policy = ?1 AND high >= ?2 AND low <= ?2 "
@@ -38,7 +39,7 @@ DRAWN = (
 LATER = """
     WITH RECURSIVE later(version) AS (
         SELECT ?3
-        UNION SELECT s.version_out FROM steps s JOIN later l ON s.version_in = l.version
+        UNION SELECT s.version_out FROM steps s JOIN later l ON coalesce(s.restored, s.version_in) = l.version
         WHERE s.run = ?1 AND s.policy = ?2
     ) SELECT DISTINCT version FROM policies WHERE run = ?1 AND policy = ?2 AND version IN later ORDER BY version
 """
@@ -122,7 +123,8 @@ class Lineage:
     def brief_step(self, place: int) -> Tree:
         """Return what the index knows of a step."""
         row = self._index.one(
-            "SELECT run, step, policy, version_in, version_out, weights_in, weights_out FROM steps WHERE place = ?",
+            "SELECT run, step, policy, version_in, version_out, weights_in, weights_out, restored FROM steps "
+            "WHERE place = ?",
             place,
         )
         return {**dict(zip(STEP_NAMES, row or (), strict=True)), "position": str(self._index.position(place))}
@@ -182,13 +184,14 @@ class Lineage:
 
     def descendants(self, versions: Sequence[tuple[str, str, int]]) -> list[Tree]:
         """Return, by run and policy, the published versions that have one of these in their past or are it."""
-        firsts: dict[tuple[str, str], int] = {}
+        firsts: dict[tuple[str, str], set[int]] = {}
         for run, policy, version in versions:
-            firsts[run, policy] = min(version, firsts.get((run, policy), version))
+            firsts.setdefault((run, policy), set()).add(version)
         found = []
-        for (run, policy), first in firsts.items():
-            later = [row[0] for row in self._index.ask(LATER, run, policy, first)]
-            found.append({"run": run, "policy": policy, "from": first, **counted(later, len(later))})
+        for (run, policy), starts in firsts.items():
+            # From each: what went back in between is in the past of none that came after.
+            later = sorted({row[0] for first in starts for row in self._index.ask(LATER, run, policy, first)})
+            found.append({"run": run, "policy": policy, "from": min(starts), **counted(later, len(later))})
         return found
 
     def _fetch(self, positions: Sequence[Position]) -> dict[Position, Event[Any]]:

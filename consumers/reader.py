@@ -127,6 +127,13 @@ class Reader:
                 events.append(event)
         return events
 
+    def poll_records(self, *, max_records: int = 500, timeout_s: float = 0.1) -> list[RawRecord]:
+        """Return what is there as it stands on the log, waiting so long for the first. Raises LogError."""
+        if not self._buffer:
+            self._fetch(max_records, timeout_s)
+        taken = [self._take(self._buffer.popleft()) for _ in range(min(max_records, len(self._buffer)))]
+        return [raw for raw in taken if raw is not None]
+
     def __iter__(self) -> Iterator[Event[Any]]:
         """Yield events until the end, or until `close`. Raises as `poll` does."""
         return self._decoding.events(self.records())

@@ -36,6 +36,7 @@ class Telemetry:
         self.shadows = Counter(
             "shadow_rewards", "Shadow rewards beside live ones.", ["scoring", "domain", "outcome"], **metric
         )
+        self.alerts = Counter("alerts", "Alerts raised.", ["signal", "domain"], **metric)
         self.lag = Gauge("lag", "Events on the log that were not taken yet.", ["topic"], **metric)
         self.staleness = Histogram("staleness", "Versions behind, by token.", ["domain"], buckets=STALENESS, **metric)
         self._in_flight = Gauge("in_flight", "Pieces of work taken and not finished.", **metric)

@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +39,15 @@ class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The record's MessagePack."""
 
 
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that went back to an older version."""
+
+    step: int
+    version: int
+    rollback_id: str
+    """The command that was obeyed so."""
+
+
 class LearnerState(msgspec.Struct, frozen=True, kw_only=True):
     """What goes with the weights."""
 
@@ -54,6 +63,8 @@ class LearnerState(msgspec.Struct, frozen=True, kw_only=True):
     pending: tuple[PendingEvent, ...]
     digests: dict[str, str]
     """sha256 of every other file in the folder."""
+    restored: tuple[Restored, ...] = ()
+    """Steps that went back, in their order."""
 
 
 def folder_of(root: Path, step: int) -> Path:
@@ -160,10 +171,13 @@ def verify_checkpoint(folder: Path) -> LearnerState:
     return state
 
 
-def prune(root: Path, *, keep_last: int, keep_every: int) -> list[int]:
-    """Delete and return what the rule does not keep: the first, the `keep_last` newest, every `keep_every`th."""
+def prune(root: Path, *, keep_last: int, keep_every: int, also: Collection[int] = ()) -> list[int]:
+    """Delete and return what the rule does not keep: the first, the `keep_last` newest, every `keep_every`th.
+
+    `also` are kept whatever the rule says: versions that were restored, which recomputing the step needs.
+    """
     steps = list_steps(root)
-    kept = {*steps[:1], *steps[-keep_last:], *(s for s in steps if keep_every > 0 and s % keep_every == 0)}
+    kept = {*steps[:1], *steps[-keep_last:], *(s for s in steps if keep_every > 0 and s % keep_every == 0), *also}
     dropped = [step for step in steps if step not in kept]
     for step in dropped:
         # Renamed first: a deletion cut short must not leave half a folder under a checkpoint's name.

@@ -1,7 +1,8 @@
 """The training loop: batches from the log, one step, a checkpoint, and only then the word that there is a new version.
 
 Order of what must be durable: decisions about batches that were passed over; then the checkpoint, which holds weights,
-optimizer, offsets and the step's events; then those events. Killed anywhere, it goes on as if it had not been.
+optimizer, offsets and the step's events; then those events. Killed anywhere, it goes on as if it had not been. Between
+steps it hears of commands: what is quarantined is passed over, and a rollback is a step that goes back.
 """
 
 import time
@@ -14,17 +15,21 @@ from consumers.reader import RawRecord, Reader
 from consumers.recorded import RecordedFeed
 from consumers.runtime import Runtime
 from learner.checkpoint import only_learner
-from learner.manifest import describe_step
+from learner.manifest import describe_restored, describe_step
 from learner.model import code_version, set_determinism, vocabulary_size
 from learner.orders import Orders
 from learner.publishing import decision_event, step_event
-from learner.resuming import checkpoints_of, is_due, resume, save_and_name
+from learner.resuming import checkpoints_of, is_due, restore, resume, save_and_name
 from learner.step import StepResult
 from learner.training import Training
 from producers.publisher import Publisher
 from schemas.batches import Batch
 from schemas.config import LearnerSettings
-from schemas.errors import DecodeError
+from schemas.errors import CheckpointError, DecodeError
+from schemas.recalls import Rollback
+
+POLL_S = 0.5
+"""Seconds from one look at the commands to the next, once all steps are taken."""
 
 Feed = BatchFeed | RecordedFeed
 OnStep = Callable[[int], None]
@@ -49,9 +54,12 @@ def run_learner(runtime: Runtime) -> None:
 
 def learn(runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> None:
     """Do what `run_learner` does, through these two doors of the log."""
-    with only_learner(checkpoints_of(runtime)):
-        train_on(runtime, publisher, open_reader)
-        runtime.stop.wait()
+    with only_learner(checkpoints_of(runtime)), orders_of(runtime, open_reader) as orders:
+        training = begin(runtime, publisher, open_reader, orders)
+        with closing(open_feed(training, runtime, publisher, open_reader)) as feed:
+            while not runtime.stop.is_set():
+                train(training, feed, orders, runtime, publisher)
+                runtime.stop.wait(POLL_S)
 
 
 def train_on(
@@ -61,12 +69,11 @@ def train_on(
 
     The caller owns the run's checkpoints (`only_learner`).
     """
-    set_determinism(runtime.settings.learner.num_threads)
-    training = resume(runtime, publisher, open_reader)
-    feed = open_feed(training, runtime, publisher, open_reader)
-    with closing(feed), closing(Orders(open_reader, runtime.settings.run)) as orders:
-        train(training, feed, orders, runtime, publisher, on_step=on_step)
-        return feed.lag()
+    with orders_of(runtime, open_reader) as orders:
+        training = begin(runtime, publisher, open_reader, orders)
+        with closing(open_feed(training, runtime, publisher, open_reader)) as feed:
+            train(training, feed, orders, runtime, publisher, on_step=on_step)
+            return feed.lag()
 
 
 def follow_on(
@@ -81,14 +88,22 @@ def follow_on(
     `await_more` returns how many batches there are, once there are more of them or it is told to stop. The caller owns
     the run's checkpoints.
     """
+    with orders_of(runtime, open_reader) as orders:
+        training = begin(runtime, publisher, open_reader, orders)
+        while not (runtime.stop.is_set() or is_over(runtime.settings.learner, training.step)):
+            with closing(open_feed(training, runtime, publisher, open_reader, total=await_more())) as feed:
+                train(training, feed, orders, runtime, publisher, on_step=on_step)
+
+
+def orders_of(runtime: Runtime, open_reader: OpenReader) -> closing[Orders]:
+    """Return the commands that concern the run's learner, to be let go of at the end. Raises LogError."""
+    return closing(Orders(open_reader, runtime.settings.run, runtime.settings.policy.name))
+
+
+def begin(runtime: Runtime, publisher: Publisher, open_reader: OpenReader, orders: Orders) -> Training:
+    """Return the training where the run was. Raises CheckpointError, LogError."""
     set_determinism(runtime.settings.learner.num_threads)
-    training = resume(runtime, publisher, open_reader)
-    while not (runtime.stop.is_set() or is_over(runtime.settings.learner, training.step)):
-        feed = open_feed(training, runtime, publisher, open_reader, total=await_more())
-        try:
-            train(training, feed, runtime, publisher, on_step)
-        finally:
-            feed.close()
+    return resume(runtime, publisher, open_reader, asked_for=orders.asked_for)
 
 
 def train(
@@ -102,11 +117,17 @@ def train(
 ) -> None:
     """Take steps until there have been enough, until what was recorded is used up, or until told to stop."""
     settings, version_of_code = runtime.settings, code_version()
-    while not is_over(settings.learner, training.step):
+    while not runtime.stop.is_set():
+        orders.poll()
+        if (rollback := orders.due(training)) is not None:
+            obey(training, rollback, orders, runtime, publisher)
+            continue
+        if is_over(settings.learner, training.step):
+            return
         waiting_since_s = time.perf_counter()
         batches = await_batches(training, feed, orders, runtime, publisher)
         if not batches:
-            return
+            continue
         wait_s = time.perf_counter() - waiting_since_s
         with runtime.telemetry.busy():
             digest_in = training.weights_digest
@@ -122,10 +143,32 @@ def train(
             )
             events = [step_event(publisher, taken)]
             if is_due(settings.learner, training.step):
-                events = save_and_name(training, checkpoints_of(runtime), settings, publisher, before=events)
+                orders.poll()
+                root, asked_for = checkpoints_of(runtime), orders.asked_for
+                events = save_and_name(training, root, settings, publisher, before=events, asked_for=asked_for)
             publisher.send_all(events)
         report(runtime, feed, batches, result, version=training.step - 1, num_versions=len(events) - 1)
         on_step(training.step)
+
+
+def obey(training: Training, rollback: Rollback, orders: Orders, runtime: Runtime, publisher: Publisher) -> None:
+    """Take the step that goes back: a checkpoint with its events, and then those; or refuse, where it cannot be."""
+    root, digest_in = checkpoints_of(runtime), training.weights_digest
+    with runtime.telemetry.busy():
+        try:
+            restore(training, rollback.version, root, command_id=rollback.rollback_id)
+        except CheckpointError as error:
+            orders.refuse(rollback, error)
+            return
+        taken = describe_restored(training, runtime.settings, code_version=code_version(), weights_digest_in=digest_in)
+        before = [step_event(publisher, taken, command_id=rollback.rollback_id)]
+        asked_for = orders.asked_for
+        publisher.send_all(
+            save_and_name(training, root, runtime.settings, publisher, before=before, asked_for=asked_for)
+        )
+    runtime.telemetry.events.labels("steps", "out").inc()
+    runtime.telemetry.events.labels("policies", "out").inc()
+    runtime.telemetry.progress(0)
 
 
 def is_over(settings: LearnerSettings, step: int) -> bool:
@@ -136,18 +179,19 @@ def is_over(settings: LearnerSettings, step: int) -> bool:
 def await_batches(
     training: Training, feed: Feed, orders: Orders, runtime: Runtime, publisher: Publisher
 ) -> list[BatchEvent]:
-    """Return the next step's batches, in their order; none where told to stop, or where too few are left."""
+    """Return the next step's batches, in their order; none where told to stop or go back, or where too few are left."""
     settings, version = runtime.settings, training.step
     num_tokens = vocabulary_size(training.model)
     max_staleness = None if settings.learner.offline else settings.admission.max_staleness
 
     def judge(event: BatchEvent) -> Fault | None:
-        return orders.fault_of(event) or fault_of(
+        return orders.fault_of(event, training.restored) or fault_of(
             event.record, version=version, max_staleness=max_staleness, num_tokens=num_tokens
         )
 
+    dropped = feed.review(judge)
     while not (runtime.stop.is_set() or feed.is_used_up):
-        dropped = feed.gather(settings.learner.groups_per_step, judge)
+        dropped += feed.gather(settings.learner.groups_per_step, judge)
         if orders.poll():
             dropped += feed.review(judge)
         if dropped:
@@ -155,6 +199,9 @@ def await_batches(
             publisher.send_all([decision_event(publisher, one, version=version) for one in dropped])
             for one in dropped:
                 runtime.telemetry.dropped.labels(one.fault.reason).inc()
+            dropped = []
+        if orders.due(training) is not None:
+            return []
         if feed.num_ready == settings.learner.groups_per_step:
             batches = feed.take()
             training.note_taken(feed)

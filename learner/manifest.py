@@ -14,7 +14,21 @@ from schemas.content import record_digest
 from schemas.errors import DecodeError
 from schemas.ids import digest_of
 from schemas.policies import PolicyPublished
-from schemas.steps import BatchRef, StepTaken
+from schemas.steps import BatchRef, ObjectiveStats, StepTaken
+
+NOTHING = ObjectiveStats(
+    num_tokens=0,
+    num_rows=0,
+    reward_mean=0.0,
+    ess=1.0,
+    mismatch_kl=0.0,
+    ratio_max=1.0,
+    clipped_fraction=0.0,
+    masked_fraction=0.0,
+    staleness_mean=0.0,
+    staleness_max=0,
+)
+"""Of a step that trained on no token."""
 
 
 def ref_of(event: BatchEvent) -> BatchRef:
@@ -61,12 +75,40 @@ def describe_step(
     )
 
 
+def describe_restored(
+    training: Training, settings: Settings, *, code_version: str, weights_digest_in: str
+) -> StepTaken:
+    """Return the manifest of the step by which `training` went back to an older version."""
+    config = msgspec.json.encode(settings.learner)
+    return StepTaken(
+        run_id=settings.run,
+        policy=settings.policy.name,
+        step=training.step,
+        batches=(),
+        policy_version_in=training.step - 1,
+        policy_version_out=training.step,
+        weights_digest_in=weights_digest_in,
+        weights_digest_out=training.weights_digest,
+        optimizer_digest_out=training.optimizer_digest,
+        config=config.decode(),
+        config_digest=digest_of(config),
+        code_version=code_version,
+        kernels=describe_kernels(),
+        seed=settings.seed,
+        loss=0.0,
+        grad_norm=0.0,
+        learning_rate=0.0,
+        stats=NOTHING,
+        restored_from=training.restored[-1].version,
+    )
+
+
 def describe_policy(training: Training, folder: Path, settings: Settings) -> PolicyPublished:
     """Return the version that `folder` holds or is about to hold."""
     return PolicyPublished(
         policy=settings.policy.name,
         version=training.step,
-        parent=None if training.step == 0 else training.step - 1,
+        parent=training.parent,
         run_id=settings.run,
         step=training.step,
         address=str(folder.resolve()),

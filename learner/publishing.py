@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from consumers.feed import Dropped
 from learner.checkpoint import PendingEvent
 from producers.publisher import Publisher
@@ -14,12 +16,12 @@ from schemas.policies import PolicyPublished
 from schemas.steps import StepTaken
 
 
-def step_event(publisher: Publisher, step: StepTaken) -> Event[StepTaken]:
-    """Return the event that says a step was taken."""
+def step_event(publisher: Publisher, step: StepTaken, *, command_id: str = "") -> Event[StepTaken]:
+    """Return the event that says a step was taken, by the command of this id where one asked for it."""
     event: Event[StepTaken] = publisher.event(
         step, id=step_id(step.run_id, step.step), key=step.run_id, subject=step.run_id, correlation_id=step.run_id
     )
-    return event
+    return msgspec.structs.replace(event, causation_id=command_id)
 
 
 def policy_event(publisher: Publisher, policy: PolicyPublished) -> Event[PolicyPublished]:

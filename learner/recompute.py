@@ -16,6 +16,7 @@ from consumers.feed import BatchEvent, OpenReader, fetch_batches
 from learner.checkpoint import WEIGHTS_FILE, folder_of, list_steps, read_file, read_state
 from learner.manifest import ref_of, settings_of
 from learner.model import describe_kernels, set_determinism
+from learner.restoring import OldVersions, compare_restored
 from learner.resuming import read_published
 from learner.step import StepResult
 from learner.training import Training
@@ -79,10 +80,12 @@ def recompute(open_reader: OpenReader, run_dir: Path, *, run_id: str, step: int)
     training, _ = Training.from_checkpoint(folder_of(root, before[-1]))
     bitwise = all(recorded[s].kernels == describe_kernels() for s in range(before[-1] + 1, step + 1) if s in recorded)
     differences: list[Difference] = []
+    old = OldVersions(root, {s.restored_from for s in recorded.values() if s.restored_from is not None})
     for number in range(before[-1] + 1, step + 1):
         if number not in recorded:
             raise LogError(f"step {number} of run {run_id!r} is not on the log; it is needed to get to step {step}")
-        differences += again(training, recorded[number], open_reader, bitwise=bitwise)
+        old.note(training)
+        differences += again(training, recorded[number], open_reader, old, bitwise=bitwise)
         if training.step != number:
             break
     if not bitwise and training.step == step:
@@ -103,12 +106,24 @@ def recompute(open_reader: OpenReader, run_dir: Path, *, run_id: str, step: int)
     )
 
 
-def again(training: Training, step: StepTaken, open_reader: OpenReader, *, bitwise: bool) -> list[Difference]:
+def again(
+    training: Training, step: StepTaken, open_reader: OpenReader, old: OldVersions, *, bitwise: bool
+) -> list[Difference]:
     """Take a step again; returns what differs. Where it cannot be taken, `training` stays where it was."""
 
     def differ(what: str, recorded: object, found: object) -> Difference:
         return Difference(step=step.step, what=what, recorded=str(recorded), found=str(found))
 
+    if step.restored_from is not None:
+        starts = training.weights_digest
+        try:
+            old.restore(training, step)
+        except CheckpointError as error:
+            return [differ("restored_from", step.restored_from, error)]
+        found = [differ(*what) for what in compare_restored(training, step, bitwise=bitwise)]
+        if bitwise and starts != step.weights_digest_in:
+            found.insert(0, differ("weights_digest_in", step.weights_digest_in, starts))
+        return found
     try:
         batches = fetch_batches(open_reader, step.batches)
     except LogError as error:

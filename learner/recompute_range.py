@@ -20,6 +20,7 @@ from learner.model import describe_kernels, set_determinism
 from learner.optimizer import OPTIMIZER_FILE
 from learner.publishing import step_id
 from learner.recompute import TOLERANCE, Difference, again, compare_weights
+from learner.restoring import OldVersions
 from learner.training import Training
 from schemas.errors import CheckpointError, ConfigError, LogError
 from schemas.steps import StepTaken
@@ -92,7 +93,7 @@ def recompute_range(
 
     `on_step` hears of each, with their number. Raises LogError, CheckpointError where it cannot begin.
     """
-    places = find_steps(open_reader, run_id)
+    places, restored = find_steps(open_reader, run_id)
     first, last = bounds_of(steps, places, run_id)
     root = run_dir / "checkpoints"
     before = [kept for kept in list_steps(root) if kept < first]
@@ -101,7 +102,8 @@ def recompute_range(
     verdicts: dict[Verdict, int] = {"match": 0, "differ": 0, "unreached": 0}
     details: list[StepVerdict] = []
     num_bitwise = 0
-    for found in Walk(open_reader, root, run_id, places, check=check).run(before[-1], last):
+    walk = Walk(open_reader, root, run_id, places, check=check, restored=restored)
+    for found in walk.run(before[-1], last):
         if found.verdict != "match" and len(details) < MOST_DETAILS:
             details.append(found)
         if found.step < first:
@@ -138,12 +140,15 @@ def bounds_of(steps: tuple[int | None, int | None], places: dict[int, int], run_
     return first, last
 
 
-def find_steps(open_reader: OpenReader, run_id: str) -> dict[int, int]:
-    """Return the offset of each step of the run; of repeats the first. Raises LogError."""
+def find_steps(open_reader: OpenReader, run_id: str) -> tuple[dict[int, int], frozenset[int]]:
+    """Return the offset of each step of the run, of repeats the first; and what steps went back to. Raises LogError."""
     places: dict[int, int] = {}
+    restored: set[int] = set()
     for step, offset in read_steps(open_reader, run_id, "beginning"):
         places.setdefault(step.step, offset)
-    return places
+        if step.restored_from is not None:
+            restored.add(step.restored_from)
+    return places, frozenset(restored)
 
 
 def read_steps(
@@ -164,12 +169,20 @@ class Walk:
     """From a checkpoint through the steps that follow it."""
 
     def __init__(
-        self, open_reader: OpenReader, root: Path, run_id: str, places: dict[int, int], *, check: Check
+        self,
+        open_reader: OpenReader,
+        root: Path,
+        run_id: str,
+        places: dict[int, int],
+        *,
+        check: Check,
+        restored: frozenset[int] = frozenset(),
     ) -> None:
-        """`places` has the offset of each step on the log."""
+        """`places` has the offset of each step on the log, `restored` the versions that some step went back to."""
         self._open_reader, self._root, self._run_id = open_reader, root, run_id
         self._places, self._check = places, check
         self._kept = set(list_steps(root))
+        self._old = OldVersions(root, restored)
         self._is_exact = True
         """Whether all since the last checkpoint was taken on these kernels."""
 
@@ -202,7 +215,8 @@ class Walk:
     def _take(self, training: Training, step: StepTaken) -> StepVerdict:
         set_determinism(settings_of(step).num_threads)
         self._is_exact = self._is_exact and step.kernels == describe_kernels()
-        found = again(training, step, self._open_reader, bitwise=self._is_exact)
+        self._old.note(training)
+        found = again(training, step, self._open_reader, self._old, bitwise=self._is_exact)
         if not self._is_exact and training.step == step.step and self._check == "weights":
             found += compare_weights(training, self._root, step.step)
         if self._check == "loss":

@@ -13,6 +13,7 @@ from learner.checkpoint import (
     WEIGHTS_FILE,
     LearnerState,
     PendingEvent,
+    Restored,
     folder_of,
     list_steps,
     read_file,
@@ -30,7 +31,7 @@ from schemas.steps import BatchRef
 
 @dataclass
 class Training:
-    """The learner between two steps; `advance` is the only thing that changes weights."""
+    """The learner between two steps; only `advance` and `restore` change weights."""
 
     model: nn.Module
     optimizer: torch.optim.AdamW
@@ -40,6 +41,8 @@ class Training:
     """Steps taken, and the policy version that the weights are."""
     offsets: dict[int, int] = field(default_factory=dict)
     seen: tuple[str, ...] = ()
+    restored: tuple[Restored, ...] = ()
+    """Steps that went back to an older version, in their order."""
     weights: bytes = b""
     """The weights as `model.safetensors`."""
     optimizer_state: bytes = b""
@@ -71,6 +74,7 @@ class Training:
             step=state.step,
             offsets=dict(state.offsets),
             seen=state.seen,
+            restored=state.restored,
         )
         found = {WEIGHTS_FILE: training.weights_digest, OPTIMIZER_FILE: training.optimizer_digest}
         for name, digest in found.items():
@@ -96,6 +100,19 @@ class Training:
         self.step += 1
         self.refresh()
         return result
+
+    def restore(self, other: "Training", restored: Restored) -> None:
+        """Take the next step, which goes back to the weights and optimizer of `other`; what is behind stays behind."""
+        self.model, self.optimizer = other.model, other.optimizer
+        self.step, self.restored = restored.step, (*self.restored, restored)
+        self.refresh()
+
+    @property
+    def parent(self) -> int | None:
+        """Return the version that these weights were made from, None for the base."""
+        if self.restored and self.restored[-1].step == self.step:
+            return self.restored[-1].version
+        return self.step - 1 if self.step else None
 
     def refresh(self) -> None:
         """Take weights and optimizer as bytes, and their digests."""
@@ -125,6 +142,7 @@ class Training:
             seen=self.seen,
             pending=tuple(pending),
             digests={},
+            restored=self.restored,
         )
         files = {**self.companions, WEIGHTS_FILE: self.weights, OPTIMIZER_FILE: self.optimizer_state}
         return write_checkpoint(root, state, files)

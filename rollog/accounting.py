@@ -11,18 +11,24 @@ from typing import Any
 
 import msgspec
 
+from schemas.alerts import AlertRaised
 from schemas.batches import Batch
+from schemas.commands import CommandGiven
 from schemas.config import LogSettings
 from schemas.deadletters import DeadLetter
 from schemas.decisions import Decision
 from schemas.evals import EvalScored
 from schemas.events import Event
+from schemas.recalls import Recalls
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded
 from schemas.steps import StepTaken
 from schemas.tasks import TaskIssued
 
-TOPICS_READ = ("tasks", "rollouts", "executions", "rewards", "batches", "decisions", "deadletters", "steps", "evals")
+TOPICS_READ = (
+    "tasks", "rollouts", "executions", "rewards", "batches", "decisions", "deadletters", "steps", "evals", "commands",
+    "alerts",
+)  # fmt: skip
 
 
 class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +64,11 @@ class Accounts:
         """Batch id to the steps that trained on it."""
         self.steps: dict[int, set[str]] = {}
         """Step to the weight digests that were published for it: one, or history forked."""
+        self.recalls = Recalls()
+        self.restored: dict[int, int] = {}
+        """Step that went back to the version that it went back to."""
+        self.alerts: Counter[str] = Counter()
+        """By signal."""
         self.invalid: Counter[str] = Counter()
         self.solve_rates: dict[int, dict[str, float]] = {}
         """Policy version to solve rate by domain."""
@@ -84,6 +95,10 @@ class Accounts:
         match event.record:
             case StepTaken() as step:
                 self._add_step(step)
+            case AlertRaised() as alert:
+                self.alerts[alert.signal] += 1
+            case CommandGiven() if event.position is not None:
+                self.recalls.take(event)
             case RolloutEnded() as ended:
                 self.num_tokens += ended.num_tokens
             case RewardScored(invalid_reason=str(reason)) if event.record.is_own:
@@ -117,6 +132,8 @@ class Accounts:
 
     def _add_step(self, step: StepTaken) -> None:
         self.steps.setdefault(step.step, set()).add(step.weights_digest_out)
+        if step.restored_from is not None:
+            self.restored[step.step] = step.restored_from
         for batch in step.batches:
             self.trained.setdefault(batch.event_id, set()).add(step.step)
 
@@ -174,16 +191,18 @@ class Accounts:
 
 
 def read_accounts(log: LogSettings, run_id: str, *, blob_dir: Path, topics: Iterable[str] = TOPICS_READ) -> Accounts:
-    """Read the topics from their beginning to their present end. Raises LogError.
+    """Read the topics from their beginning to their present end; a log of before has not all. Raises LogError.
 
     What cannot be decoded is the services' to put aside; here it is passed over.
     """
+    from consumers.bounds import read_state
     from consumers.reader import Reader
 
     accounts = Accounts(run_id)
+    there = {topic for topic, _ in read_state(log).bounds}
     reader = Reader(
         log,
-        list(topics),
+        [topic for topic in topics if topic in there],
         blob_dir=blob_dir,
         start="beginning",
         bounded=True,

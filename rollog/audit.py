@@ -121,7 +121,7 @@ def add_ends(root: RichTree, ends: list[Tree]) -> None:
 def add_step(root: RichTree, step: Tree) -> None:
     """Add a step."""
     names = ("run_id", "run", "step", "policy_version_in", "policy_version_out", "loss", "grad_norm", "learning_rate")
-    root.add(line("step", step, *names, "weights_digest_out", "kernels"))
+    root.add(line("step", step, *names, "restored_from", "weights_digest_out", "kernels"))
 
 
 def add_steps(root: RichTree, steps: list[Tree]) -> None:

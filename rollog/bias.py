@@ -42,7 +42,10 @@ FATES = """
         ELSE coalesce((
             SELECT 'invalid: ' || w.why FROM rewards w
             WHERE w.task = e.task AND w.sample = e.sample AND w.scoring = e.scoring AND w.why NOTNULL LIMIT 1
-        ), 'not in its batch') END AS fate
+         ), CASE WHEN r.num_tokens > 0 AND EXISTS (
+             SELECT 1 FROM rewards w
+             WHERE w.task = e.task AND w.sample = e.sample AND w.scoring = e.scoring AND w.value NOTNULL
+         ) THEN 'quarantined, or too late for its batch' ELSE 'not in its batch' END) END AS fate
     FROM each e LEFT JOIN rollouts r ON r.place = (
         SELECT min(f.place) FROM rollouts f WHERE f.task = e.task AND f.sample = e.sample
     )

@@ -9,6 +9,7 @@ from consumers.sealing import seal_id
 from learner.publishing import policy_id, step_id
 from producers.admission import batch_id
 from producers.turns import end_id, turn_id
+from schemas.alerts import AlertRaised
 from schemas.batches import Batch
 from schemas.deadletters import DeadLetter
 from schemas.decisions import Decision
@@ -22,6 +23,7 @@ from schemas.rollouts import RolloutEnded, TurnGenerated
 from schemas.seals import LogSealed
 from schemas.steps import StepTaken
 from schemas.tasks import TaskIssued
+from streams.alerts import alert_id
 from streams.assembler import end_id as group_end_id
 from streams.evaluator import eval_id
 from streams.executor import execution_id
@@ -59,6 +61,8 @@ def expected_id_of_policy(record: Any) -> str | None:
             return policy_id(record.run_id, record.policy, record.version)
         case EvalScored():
             return eval_id(record)
+        case AlertRaised():
+            return alert_id(record)
         case LogSealed():
             return seal_id(record)
         case DeadLetter():

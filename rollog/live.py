@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from rollog.alerting import line_of
 from rollog.figures import Figures
 from rollog.observer import Observer
 from rollog.services import SERVICES
@@ -51,6 +52,8 @@ def line(observer: Observer) -> str:
     if step is not None:
         parts.append(f"staleness {step.stats.staleness_mean:.2f}")
         parts += [f"{domain} reward {stats.reward_mean:.2f}" for domain, stats in sorted(step.by_domain.items())]
+    if observer.last_alert is not None:
+        parts.append(f"{observer.accounts.counts['AlertRaised']} alerts, last: {observer.last_alert.signal}")
     solved = latest_evaluation(observer)
     parts += [f"{domain} solved {rate:.0%}" for domain, rate in solved.items()]
     return " · ".join(parts)
@@ -73,7 +76,10 @@ def table(observer: Observer) -> Group:
             services.add_row(name, "", "", "", "", Text("starting", style="dim"), restarts)
         else:
             services.add_row(name, *service_cells(figures, taken, written), restarts)
-    return Group(services, Text(), domain_table(observer), Text(), Text(line(observer), style="dim"))
+    parts: list[RenderableType] = [services, Text(), domain_table(observer), Text(), Text(line(observer), style="dim")]
+    if observer.last_alert is not None:
+        parts.append(Text(f"alert: {line_of(observer.last_alert)}", style="red"))
+    return Group(*parts)
 
 
 def service_cells(figures: Figures, taken: float, written: float) -> tuple[str, str, str, str, str]:

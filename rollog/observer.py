@@ -10,9 +10,10 @@ from consumers.reader import Reader
 from rollog.accounting import Accounts
 from rollog.figures import Figures, Usage, scrape, usage_of
 from rollog.up import Up
+from schemas.alerts import AlertRaised
 from schemas.steps import StepTaken
 
-TOPICS_FOLLOWED = ("tasks", "batches", "decisions", "deadletters", "steps", "evals")
+TOPICS_FOLLOWED = ("tasks", "batches", "decisions", "deadletters", "steps", "evals", "alerts")
 SCRAPE_S = 3.0
 
 
@@ -24,6 +25,7 @@ class Observer:
         self.up = up
         self.accounts = Accounts(settings.run)
         self.last_step: StepTaken | None = None
+        self.last_alert: AlertRaised | None = None
         self.figures: dict[str, Figures] = {}
         self.rates: dict[str, tuple[float, float]] = {}
         """Events taken and written a second, by instance."""
@@ -53,6 +55,8 @@ class Observer:
             self.accounts.add(event)
             if isinstance(event.record, StepTaken) and event.record.run_id == self.accounts.run_id:
                 self.last_step = event.record
+            if isinstance(event.record, AlertRaised) and event.record.run_id == self.accounts.run_id:
+                self.last_alert = event.record
         if time.monotonic() - self._scraped_s >= SCRAPE_S:
             await asyncio.to_thread(self._scrape, self.up.run_dir)
 

@@ -118,7 +118,7 @@ def scan(
         passed_over = set()
     bad_steps = {n for n, step in steps.items() if any(ref.event_id in holding | gone for ref in step.batches)}
     descending = descendants(steps, bad_steps)
-    clean, broken = last_clean(run_dir / "checkpoints", descending)
+    clean, broken = last_clean(run_dir / "checkpoints", {0, *steps} - descending)
     newest = max(steps, default=0)
     report = QuarantineReport(
         run=run_id,
@@ -230,14 +230,17 @@ def descendants(steps: dict[int, StepTaken], bad: Collection[int]) -> set[int]:
 
 def parent_of(step: StepTaken) -> int:
     """Return the version whose weights a step went on from."""
-    return step.policy_version_in
+    return step.policy_version_in if step.restored_from is None else step.restored_from
 
 
-def last_clean(root: Path, descending: Collection[int]) -> tuple[int | None, tuple[str, ...]]:
-    """Return the newest kept version that is clean and verifies, and what is wrong with newer ones that do not."""
+def last_clean(root: Path, clean: Collection[int]) -> tuple[int | None, tuple[str, ...]]:
+    """Return the newest of the clean versions that is kept and verifies, and what is wrong with newer ones that aren't.
+
+    What is made while one looks is not known to be clean.
+    """
     broken: list[str] = []
     for version in reversed(list_steps(root)):
-        if version in descending:
+        if version not in clean:
             continue
         try:
             verify_checkpoint(folder_of(root, version))

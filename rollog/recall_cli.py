@@ -83,6 +83,63 @@ def quarantine(
         typer.echo("\n".join(lines_of(report)))
 
 
+def rollback(
+    policy: Annotated[str, typer.Argument(help="The run's policy, by name.")],
+    version: Annotated[int, typer.Argument(help="The version to go back to; its checkpoint has to be kept.")],
+    *,
+    reason: Reason = "",
+    apply: Apply = False,
+    run_name: RunName = "",
+    as_json: AsJson = False,
+    config: ConfigFiles = None,
+    flags: Flags = None,
+    home: Home = None,
+) -> None:
+    """Publish an older version again, as the newest, and train on from there; nothing is deleted."""
+    import msgspec
+
+    from rollog.rolling_back import plan_rollback
+    from schemas.recalls import rollback_command
+
+    called = with_log(invocation(config, flags, home, run=run_name))
+    report = plan_rollback(called.settings, policy, version, blob_dir=called.blob_dir, run_dir=called.run_dir)
+    if apply:
+        command = rollback_command(
+            report.run, policy, version, at=report.newest_version, given_by="rollog rollback", reason=reason
+        )
+        give(called, command, report.rollback_id)
+        report = msgspec.structs.replace(report, applied=True)
+    if as_json:
+        print_json(report)
+        return
+    typer.echo(f"run {report.run}: {policy} is at version {report.newest_version}; version {version} comes back")
+    typer.echo(f"it is published as version {report.becomes}, and training goes on from there")
+    lost = f"{report.versions_rolled_back} versions, taken on {report.batches_rolled_back} batches, are left behind"
+    typer.echo(f"{lost}; what they drew trains no longer")
+    given = f"given, as rollback {report.rollback_id}; the learner obeys between two steps"
+    typer.echo(given if apply else "nothing written; --apply gives the command")
+
+
+def alerts(
+    *,
+    run_name: RunName = "",
+    as_json: AsJson = False,
+    config: ConfigFiles = None,
+    flags: Flags = None,
+    home: Home = None,
+) -> None:
+    """Show what the alerts service raised, each with a quarantine to begin with; writes nothing."""
+    from rollog.alerting import alerts_of
+    from rollog.alerting import lines_of as alert_lines
+
+    called = with_log(invocation(config, flags, home, run=run_name))
+    found = alerts_of(called.settings.log, called.settings.run, blob_dir=called.blob_dir)
+    if as_json:
+        print_json({"run": called.settings.run, "num_alerts": len(found), "alerts": found})
+    else:
+        typer.echo("\n".join(alert_lines(found)))
+
+
 def check_selection(selection: "Selection") -> None:
     """Raise ConfigError for a selection that means everything, or nothing."""
     if not selection.text:
@@ -209,3 +266,5 @@ def mount(app: typer.Typer) -> None:
     app.command(epilog=example("rollog quarantine --run demo-0-1 --domain verbs --where 'answer.text~exit' --apply"))(
         quarantine
     )
+    app.command(epilog=example("rollog alerts --run demo-0-1 --json"))(alerts)
+    app.command(epilog=example("rollog rollback policy 40 --run demo-0-1 --apply"))(rollback)

@@ -36,6 +36,12 @@ def account_tree(accounts: Accounts) -> Tree:
         "tasks": msgspec.to_builtins(accounts.tasks),
         "batches": accounts.batches,
         "invalid_rewards": dict(accounts.invalid),
+        "quarantines": [
+            {"quarantine_id": one.quarantine_id, "selection": one.selection.text, "given_by": one.given_by}
+            for one in accounts.recalls.in_force(accounts.run_id)
+        ],
+        "rollbacks": [{"step": step, "to_version": to} for step, to in sorted(accounts.restored.items())],
+        "alerts": dict(accounts.alerts),
         "deadletters": accounts.num_deadletters,
         "repeats": accounts.num_repeats,
         "findings": accounts.balance(),
@@ -66,6 +72,7 @@ def print_report(report: Tree, console: Console) -> None:
         f"{tasks['open']} open",
         f"step {recompute['step']} recomputed: {'match' if recompute['match'] else 'differs'}",
         f"{report['bytes_per_token']} bytes of rollouts a token, {report['peak_rss_mb']:.0f} MB resident at most",
+        *(f"[red]{count} alerts: {signal}[/red]" for signal, count in report.get("alerts", {}).items()),
         *(f"[red]not as it should be: {finding}[/red]" for finding in report["findings"]),
     )
     for line in lines:

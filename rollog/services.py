@@ -25,6 +25,7 @@ SERVICES: dict[str, str] = {
     "executor": "streams.executor:run_executor",
     "verifier": "streams.verifier:run_verifier",
     "assembler": "streams.assembler:run_assembler",
+    "alerts": "streams.alerts:run_alerts",
     "learner": "learner.loop:run_learner",
     "sealer": "streams.sealer:run_sealer",
 }

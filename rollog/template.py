@@ -31,6 +31,7 @@ PRELOADED = (
     "streams.verifier",
     "streams.assembler",
     "streams.evaluator",
+    "streams.alerts",
     "learner.loop",
     "transformers.models.llama.modeling_llama",
 )

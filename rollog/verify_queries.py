@@ -96,6 +96,15 @@ QUERIES: dict[str, str] = {
         JOIN policies p ON p.run = s.run AND p.policy = s.policy AND p.version = s.version_in
         WHERE p.digest != s.weights_in
     """,
+    "restored": """
+        SELECT s.place, 'step ' || s.step || ' of run ' || s.run || ' went back to version ' || s.restored
+        || ', but made ' || s.weights_out || CASE WHEN p.place IS NULL THEN ', and no such version is known'
+        ELSE ', and that version is ' || p.digest END FROM steps s
+        LEFT JOIN policies p ON p.run = s.run AND p.policy = s.policy AND p.version = s.restored
+        WHERE s.restored NOTNULL AND p.digest IS NOT s.weights_out
+        UNION SELECT s.place, 'step ' || s.step || ' of run ' || s.run || ' went back, and trained too' FROM steps s
+        WHERE s.restored NOTNULL AND EXISTS (SELECT 1 FROM trained t WHERE t.step_place = s.place)
+    """,
     "policy digest": """
         SELECT p.place, 'version ' || p.version || ' of ' || p.policy || ' is ' || p.digest || ', but step ' || s.step
         || ' of run ' || s.run || ' made ' || s.weights_out FROM policies p

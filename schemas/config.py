@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from schemas.alerts import Signal
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
 from schemas.scorings import ALL_DOMAINS, LIVE, VerifierChoice
@@ -157,6 +158,33 @@ class EvaluationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Held-out tasks per domain, one greedy sample each."""
 
 
+class AlertSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is a sign of a reward that is earned by something else than what was meant; above 1 is never."""
+
+    enabled: bool = True
+    window: int = 96
+    """Training tasks, of all domains, that are looked at together, by index: 0 to 95, 96 to 191 and so on."""
+    min_measured: int = 32
+    """Rollouts, or rows, of a domain that a window needs to tell anything."""
+    min_questions: int = 8
+    """Different prompts with rewarded answers that `repeated` needs."""
+    disagreement: float = 0.2
+    """Share of the rollouts with both rewards that a shadow gives at least 0.5 less than the verifier that trains."""
+    repeated: float = 0.3
+    """Share of the different prompts with rewarded answers to which the most frequent rewarded answer was given."""
+    no_answer: float = 0.5
+    """Share of the rollouts that ended without anything to run, where something can be."""
+    invalid: float = 0.25
+    """Share of the rewards that have no value."""
+    divergence: float = 0.2
+    """How far the mean reward of what trained lies above the held-out one, while it rose and that did not."""
+    rise: float = 0.1
+    flat: float = 0.02
+    """From one evaluated version to the next: training reward rose by at least, held-out by at most."""
+    quarantine: tuple[Signal, ...] = ()
+    """Signals that give the quarantine command by themselves."""
+
+
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is trained."""
 
@@ -182,6 +210,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     assembler: AssemblerSettings = AssemblerSettings()
     learner: LearnerSettings = LearnerSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    alerts: AlertSettings = AlertSettings()
 
 
 Tree = dict[str, Any]
@@ -257,6 +286,7 @@ def check(settings: Settings) -> None:
         "learner.groups_per_step": settings.learner.groups_per_step,
         "learner.checkpoint_every": settings.learner.checkpoint_every,
         "learner.keep_last": settings.learner.keep_last,
+        "alerts.window": settings.alerts.window,
     }
     for field, value in positive.items():
         if value <= 0:

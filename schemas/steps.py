@@ -66,3 +66,5 @@ class StepTaken(msgspec.Struct, frozen=True, kw_only=True):
     """Positions computed that held no token."""
     timings_s: dict[str, float] = {}
     """Seconds by part of the step; the one thing that a recomputation does not repeat."""
+    restored_from: int | None = None
+    """For a step that trained on nothing: the version whose weights and optimizer came back, by a rollback command."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from schemas.alerts import AlertRaised
 from schemas.batches import Batch
 from schemas.commands import CommandGiven
 from schemas.deadletters import DeadLetter
@@ -139,7 +140,15 @@ TOPICS: dict[str, Topic] = {
             purpose="What people and rules told the system to do.",
             records=(CommandGiven,),
             key="target",
-            written_by="command line",
+            written_by="command line, alerts",
+            by_task=False,
+        ),
+        Topic(
+            name="alerts",
+            purpose="Signs of rewarded nonsense, each with the rollouts that it points to.",
+            records=(AlertRaised,),
+            key="run_id",
+            written_by="alerts",
             by_task=False,
         ),
         Topic(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from schemas.alerts import AlertRaised
 from schemas.arrays import PackedArray
 from schemas.batches import Batch, BatchRow
 from schemas.commands import CommandGiven
@@ -180,6 +181,25 @@ def step() -> StepTaken:
     )
 
 
+def alert() -> AlertRaised:
+    return AlertRaised(
+        run_id="golden",
+        domain="repair",
+        signal="disagreement",
+        about="exact_match@1-ab",
+        unit="task",
+        first=96,
+        last=191,
+        measured=0.25,
+        threshold=0.125,
+        num_measured=64,
+        detail="16 of 64",
+        examples=(f"{TASK_ID}/0",),
+        selection="--domain repair",
+        command="rollog quarantine --run golden --domain repair",
+    )
+
+
 def records() -> dict[str, Any]:
     """Return an example of every record by its name on the wire."""
     batch = Batch(
@@ -230,6 +250,7 @@ def records() -> dict[str, Any]:
         "command_given": CommandGiven(
             command="set_weight", target="repair", arguments={"weight": 0.5}, given_by="person", reason="too easy"
         ),
+        "alert_raised": alert(),
         "feedback_given": FeedbackGiven(subject=f"{TASK_ID}/0", policy="policy", policy_version=5, rating=0.5),
         "log_sealed": LogSealed(
             topic="rollouts", partition=2, first=7, end=19, num_records=12, previous="sha256:07", digest="sha256:08"

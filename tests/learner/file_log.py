@@ -20,11 +20,14 @@ class Line(msgspec.Struct):
     time_s: float
     key: str
     value: bytes
+    causation_id: str
 
 
 def append(folder: Path, topic: str, event: Event[Any], *, partition: int = 0) -> Event[Any]:
     line = msgspec.msgpack.encode(
-        Line(event.id, event.type, event.source, event.time_s, event.key, encode_value(event.record))
+        Line(
+            event.id, event.type, event.source, event.time_s, event.key, encode_value(event.record), event.causation_id
+        )
     )
     folder.mkdir(parents=True, exist_ok=True)
     offset = sum(1 for _ in lines(folder, topic, partition))
@@ -56,6 +59,7 @@ def read_partition(folder: Path, topic: str, partition: int) -> list[Event[Any]]
             source=line.source,
             time_s=line.time_s,
             key=line.key,
+            causation_id=line.causation_id,
             record=decode_record(line.type, line.value, where=Position(topic, partition, offset)),
             position=Position(topic, partition, offset),
         )

@@ -7,11 +7,15 @@ from confluent_kafka import Producer
 
 from producers.publisher import Publisher
 from rollog.accounting import Accounts, read_accounts
+from rollog.report import account_tree
 from rollog.topics import create_topics
 from schemas.codec import new_event
 from schemas.config import LogSettings
-from schemas.events import Event
+from schemas.events import Event, Position
+from schemas.recalls import quarantine_command
+from schemas.selections import Selection
 from schemas.steps import BatchRef
+from schemas.topics import TOPICS
 from tests.samples import TASK_ID, ended, records, reward, step, task
 
 RECORDS = records()
@@ -157,3 +161,26 @@ def test_a_task_issued_under_a_scoring_ends_by_its_batch_and_its_invalid_rewards
     )
     assert accounts.balance() == []
     assert (accounts.tasks.batched, accounts.invalid) == (1, {"deadline": 1})
+
+
+def test_alerts_quarantines_and_steps_that_went_back_are_in_the_books() -> None:
+    command = quarantine_command("golden", Selection(domain="verbs"), batches=frozenset(), batch_ends={}, given_by="me")
+    given = msgspec.structs.replace(event(command, id="q", key="golden"), position=Position("commands", 0, 0))
+    back = trained(6)
+    back = msgspec.structs.replace(back, record=msgspec.structs.replace(back.record, restored_from=4))
+    found = books(event(RECORDS["alert_raised"], id="a"), event(RECORDS["alert_raised"], id="b"), given, back)
+    tree = account_tree(found)
+    assert tree["alerts"] == {"disagreement": 2}
+    assert tree["quarantines"] == [{"quarantine_id": "q", "selection": "--domain verbs", "given_by": "me"}]
+    assert tree["rollbacks"] == [{"step": 6, "to_version": 4}]
+    assert tree["findings"] == []
+
+
+def test_a_log_of_before_a_topic_came_is_read_all_the_same(
+    broker: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = LogSettings(bootstrap=broker, namespace=namespace, partitions=1)
+    with monkeypatch.context() as older:
+        older.delitem(TOPICS, "alerts")
+        create_topics(log)
+    assert read_accounts(log, "golden", blob_dir=tmp_path).balance() == []

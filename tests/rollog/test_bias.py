@@ -110,6 +110,13 @@ def test_an_invalid_rollout_of_a_group_that_trained_has_its_own_reason(tmp_path:
     assert report(log, tmp_path).reasons == {"invalid: infrastructure": 1}
 
 
+def test_a_valid_rollout_that_its_batch_leaves_out_has_its_own_reason(tmp_path: Path) -> None:
+    log = MemoryLog(tmp_path / "blobs")
+    write_history(log.send_all, num_tasks=1, num_samples=3)
+    log.edit(log.events("batches")[0].position, lambda record: replace(record, rows=record.rows[:2]))
+    assert report(log, tmp_path).reasons == {"quarantined, or too late for its batch": 1}
+
+
 def test_held_out_tasks_and_other_runs_do_not_count(log: MemoryLog, tmp_path: Path) -> None:
     write_history(log.send_all, run="other", num_tasks=3)
     for task in (samples.task(task_id="h" * 32, run_id="golden", split="held_out"),):

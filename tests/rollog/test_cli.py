@@ -40,6 +40,8 @@ VERBS = (
     ["use"],
     ["fork"],
     ["diff"],
+    ["rollback"],
+    ["alerts"],
     ["demo"],
     ["chaos"],
     ["topics", "create"],

@@ -36,6 +36,7 @@ def observer(last_step: object = None) -> Observer:
     seen = SimpleNamespace(
         accounts=accounts(),
         last_step=last_step,
+        last_alert=None,
         figures={"verifier-0": Figures(busy=0.5, in_flight=3, lag=17)},
         rates={"verifier-0": (12.0, 6.0)},
         up=SimpleNamespace(settings=settings, supervisor=SimpleNamespace(restarts={"verifier-0": 2})),

@@ -1,6 +1,7 @@
 """`rollog quarantine` on a real broker: what it finds, what it refuses, and the one event that it writes."""
 
 import json
+import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from consumers.commands import CommandFeed, read_recalls
 from consumers.reader import Reader, end_offsets
-from learner.checkpoint import LearnerState, folder_of, write_checkpoint
+from learner.checkpoint import CheckpointError, LearnerState, folder_of, read_state, write_checkpoint
 from producers.admission import batch_id
 from producers.publisher import Publisher
 from rollog.cli import app
@@ -147,3 +148,68 @@ def test_all_that_was_made_from_a_bad_step_descends_from_it() -> None:
     steps = {n: msgspec.structs.replace(samples.step(), step=n, policy_version_in=n - 1) for n in range(1, 6)}
     assert descendants(steps, {3}) == {3, 4, 5}
     assert descendants(steps, set()) == set()
+    steps[4] = msgspec.structs.replace(steps[4], batches=(), restored_from=2)
+    assert descendants(steps, {3}) == {3}, "what went back before it is clean again"
+    assert descendants(steps, {2}) == {2, 3, 4, 5}
+
+
+def test_a_checkpoint_that_is_newer_than_the_steps_that_were_read_is_not_taken_for_clean(
+    log: LogSettings, tmp_path: Path
+) -> None:
+    state = LearnerState(
+        run_id="golden", policy="policy", step=9, seed=0, offsets={}, seen=(), pending=(), digests={}
+    )  # fmt: skip
+    write_checkpoint(tmp_path / "runs/golden/checkpoints", state, {"model.safetensors": b"9"})
+    found = rollog(log, tmp_path, "quarantine", "--rollout", f"{task_id('golden', 'train', 3)}/1")
+    assert found["last_clean_checkpoint"] == 1
+
+
+def put_weights(log: LogSettings, home: Path) -> None:
+    """Make the checkpoints hold what the log says of their versions."""
+    for event in read_all(log, "policies", home / "blobs"):
+        folder = folder_of(home / "runs/golden/checkpoints", event.record.version)
+        if event.record.run_id == "golden":
+            state = msgspec.structs.replace(read_state(folder), digests={"model.safetensors": event.record.digest})
+            (folder / "state.json").write_bytes(msgspec.json.encode(state))
+            (folder / "model.safetensors").write_bytes(f"golden/{event.record.version}".encode())
+
+
+def test_a_rollback_is_one_command_given_once(log: LogSettings, tmp_path: Path) -> None:
+    put_weights(log, tmp_path)
+    dry = rollog(log, tmp_path, "rollback", "policy", "1")
+    assert (dry["newest_version"], dry["becomes"], dry["batches_rolled_back"], dry["applied"]) == (2, 3, 2, False)
+    assert recalls(log, tmp_path).rollbacks == {}
+    given = rollog(log, tmp_path, "rollback", "policy", "1", "--apply")
+    (found,) = recalls(log, tmp_path).rollbacks.values()
+    assert (found.rollback_id, found.version, found.at, found.policy) == (given["rollback_id"], 1, 2, "policy")
+    with pytest.raises(ConfigError, match="not obeyed yet"):
+        rollog(log, tmp_path, "rollback", "policy", "0", "--apply")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "why"),
+    [
+        (["other", "1"], ConfigError, "trains 'policy'"),
+        (["policy", "9"], ConfigError, "there are 0 to 2"),
+        (["policy", "2"], ConfigError, "is the newest"),
+    ],
+)
+def test_a_rollback_that_makes_no_sense_is_refused(
+    log: LogSettings, tmp_path: Path, arguments: list[str], error: type[Exception], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        rollog(log, tmp_path, "rollback", *arguments)
+
+
+def test_a_rollback_to_what_is_not_kept_torn_or_other_names_what_is(log: LogSettings, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="holds other weights"):
+        rollog(log, tmp_path, "rollback", "policy", "1")
+    put_weights(log, tmp_path)
+    folder = folder_of(tmp_path / "runs/golden/checkpoints", 1)
+    (folder / "model.safetensors").write_bytes(b"torn")
+    with pytest.raises(CheckpointError, match="kept are: 0, 1, 2"):
+        rollog(log, tmp_path, "rollback", "policy", "1", "--apply")
+    shutil.rmtree(folder)
+    with pytest.raises(CheckpointError, match="kept are: 0, 2"):
+        rollog(log, tmp_path, "rollback", "policy", "1", "--apply")
+    assert recalls(log, tmp_path).rollbacks == {}
