@@ -74,10 +74,8 @@ def verify_log(
     as_json: AsJson = False,
 ) -> None:
     """Check causes, ids, digests, ends, weights and seals of the whole log; exit status 1 where one does not hold."""
-    from functools import partial
-
     from consumers.bounds import read_state
-    from consumers.reader import Reader
+    from consumers.reader import scanner
     from rollog.progress import progress
     from rollog.verify_log import verify
 
@@ -86,7 +84,7 @@ def verify_log(
     judged, read_to = read_state(log).bounds, read_state(log).bounds
     with progress("verifying the log") as on_progress:
         report = verify(
-            partial(Reader, log, blob_dir=called.blob_dir),
+            scanner(log, blob_dir=called.blob_dir),
             called.blob_dir,
             judged=judged,
             read_to=read_to,
@@ -124,10 +122,8 @@ def seal(
     as_json: AsJson = False,
 ) -> None:
     """Write the digests of all that is not sealed yet, so that verify-log finds whoever edits it later."""
-    from functools import partial
-
     from consumers.bounds import read_state
-    from consumers.reader import Reader
+    from consumers.reader import scanner
     from producers.publisher import Publisher
     from rollog.progress import progress
     from rollog.sealing import make_seals, report_of, write_seals
@@ -136,7 +132,7 @@ def seal(
     log = called.settings.log
     with progress("sealing the log") as on_progress:
         bounds = read_state(log).bounds
-        seals = make_seals(partial(Reader, log, blob_dir=called.blob_dir), bounds, on_progress=on_progress)
+        seals = make_seals(scanner(log, blob_dir=called.blob_dir), bounds, on_progress=on_progress)
     if apply and seals:
         publisher = Publisher(log, source="rollog/seal", blob_dir=called.blob_dir)
         try:
