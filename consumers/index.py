@@ -22,9 +22,11 @@ from schemas.errors import ConfigError, DecodeError, LogError
 from schemas.events import Event, Position
 from schemas.topics import TOPICS
 
-CHUNK = 10_000
+CHUNK = 2_000
 """Events in one transaction; what a kill costs at most."""
-CACHE_KIBIBYTES = 128 << 10
+CACHE_KIBIBYTES = 8 << 10
+MANY = 50_000
+"""Records from which on a first filling goes before its indexes: sorted once they cost less than row by row."""
 BUSY_MS = 60_000
 OnProgress = Callable[[int, int], None]
 """Told how many offsets of how many are behind."""
@@ -76,13 +78,16 @@ def remove(path: Path) -> None:
 class Index:
     """One log's index. Not thread-safe."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file, or make it."""
-        self.path = path
+    def __init__(self, path: Path, *, is_scratch: bool = False) -> None:
+        """Open the file, or make it.
+
+        One that `is_scratch` is not kept: nothing in it outlives a crash, and `make_indexes` comes before questions.
+        """
+        self.path, self._is_scratch = path, is_scratch
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-        self.db.execute("PRAGMA journal_mode = WAL")
-        self.db.execute("PRAGMA synchronous = NORMAL")
+        self.db.execute(f"PRAGMA journal_mode = {'OFF' if is_scratch else 'WAL'}")
+        self.db.execute(f"PRAGMA synchronous = {'OFF' if is_scratch else 'NORMAL'}")
         self.db.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
         self._make()
         self.topics: dict[str, int] = dict(self.db.execute("SELECT name, number FROM topics"))
@@ -146,6 +151,8 @@ class Index:
         known = self.check_bounds(bounds)
         start = {at: known[at][0] if at in known else first for at, (first, _) in bounds.items()}
         total = sum(end - start[at] for at, (_, end) in bounds.items())
+        if not known and total > MANY:
+            self._drop_indexes()
         counts = {"events": 0, "undecodable": 0}
 
         def undecodable(raw: RawRecord, error: DecodeError) -> None:
@@ -168,6 +175,7 @@ class Index:
             self.flush(reader.positions)
         finally:
             reader.close()
+            self.make_indexes()
         on_progress(total, total)
         return CaughtUp(num_events=counts["events"], num_undecodable=counts["undecodable"])
 
@@ -204,11 +212,22 @@ class Index:
         row: Row | None = self.db.execute(query, values).fetchone()
         return row
 
+    def make_indexes(self) -> None:
+        """Have what questions are answered by; without it answers are as right, and slow."""
+        known = {row[0] for row in self.ask("SELECT name FROM sqlite_master WHERE type = 'index'")}
+        for name in INDEXES.keys() - known:
+            self.db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {INDEXES[name]}")
+
+    def _drop_indexes(self) -> None:
+        for name in INDEXES:
+            self.db.execute(f"DROP INDEX IF EXISTS {name}")
+
     def _make(self) -> None:
         """Create what is missing, all of it or nothing."""
         if self.one("PRAGMA user_version") == (FORMAT,):
             known = {row[0] for row in self.ask("SELECT name FROM topics")}
             if known >= set(TOPICS):
+                self.make_indexes()  # who filled it first may have been killed
                 return
         self.db.execute("BEGIN IMMEDIATE")
         self.db.execute(f"PRAGMA user_version = {FORMAT}")
@@ -219,8 +238,8 @@ class Index:
         )
         for table, columns in TABLES.items():
             self.db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)})")
-        for name, what in INDEXES.items():
-            self.db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {what}")
+        if not self._is_scratch:
+            self.make_indexes()
         self.db.executemany("INSERT OR IGNORE INTO topics (name) VALUES (?)", [(name,) for name in TOPICS])
         self.db.execute("COMMIT")
 

@@ -5,7 +5,9 @@ was written twice is handed out once, as long as the window of remembered ids re
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +16,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from consumers.offsets import (
+    EARLIEST,
     LATEST,
     At,
     Start,
@@ -34,7 +37,7 @@ from schemas.events import Event, Position
 from schemas.limits import FETCH_BYTES
 
 __all__ = ["EventReader", "OnUndecodable", "RawRecord", "Reader", "Start", "end_offsets", "partition_of"]
-SMALL_FETCHES = {"queued.max.messages.kbytes": "8192", "fetch.message.max.bytes": str(1 << 20)}
+AHEAD_KBYTES, SCAN_FETCH_BYTES = 1 << 10, 64 << 10
 """For what is read in one go: the client would hold more beside the caller. A larger batch comes all the same."""
 
 
@@ -226,12 +229,24 @@ def records_between(
     start, end = span
     if start >= end:
         return
-    log = msgspec.structs.replace(log, client={**SMALL_FETCHES, **log.client})
-    reader = Reader(log, [at[0]], blob_dir=blob_dir, start={at: start}, bounded=True)
+    reader = scanner(log, blob_dir=blob_dir)([at[0]], start={at: start}, bounded=True)
     try:
         yield from takewhile(lambda raw: raw.position.offset < end, reader.records())
     finally:
         reader.close()
+
+
+def scanner(log: LogSettings, *, blob_dir: Path) -> Callable[..., Reader]:
+    """Return `Reader` for much of the log in one go: what is read ahead is little, whatever there is."""
+    frugal = msgspec.structs.replace(log, client={"queued.max.messages.kbytes": str(AHEAD_KBYTES), **log.client})
+    return partial(Reader, frugal, blob_dir=blob_dir, fetch_bytes=SCAN_FETCH_BYTES)
+
+
+def whole_partition(log: LogSettings, at: At, *, blob_dir: Path, **options: Any) -> Reader:
+    """Return a bounded reader of one partition from its first record on. Raises LogError."""
+    with closing(open_consumer(log)) as consumer:
+        first = offsets_at(consumer, log, {at: EARLIEST})
+    return scanner(log, blob_dir=blob_dir)([at[0]], start=first, bounded=True, **options)
 
 
 def raw_record(message: Message, position: Position) -> RawRecord:

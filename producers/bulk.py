@@ -21,7 +21,7 @@ from schemas.limits import INLINE_BYTES
 Headers = list[tuple[str, bytes]]
 PARTITION_UA = -1
 """The partitioner's choice."""
-MOST_WAITING = 5_000
+MOST_WAITING = 2_000
 """Events in the client's hands: twice what is written while it gathers."""
 LINGER_MS = 50
 """Nobody waits for a single event, and a request costs as much as many of them."""

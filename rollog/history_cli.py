@@ -77,7 +77,7 @@ def verify_log(
     from functools import partial
 
     from consumers.bounds import read_state
-    from consumers.reader import Reader
+    from consumers.reader import scanner
     from rollog.history import index_of
     from rollog.progress import progress
     from rollog.verify_log import verify
@@ -87,7 +87,7 @@ def verify_log(
     judged, read_to = read_state(log).bounds, read_state(log).bounds
     with progress("verifying the log") as on_progress:
         report = verify(
-            partial(Reader, log, blob_dir=called.blob_dir),
+            scanner(log, blob_dir=called.blob_dir),
             called.blob_dir,
             judged=judged,
             read_to=read_to,
@@ -127,10 +127,8 @@ def seal(
     as_json: AsJson = False,
 ) -> None:
     """Write the digests of all that is not sealed yet, so that verify-log finds whoever edits it later."""
-    from functools import partial
-
     from consumers.bounds import read_state
-    from consumers.reader import Reader
+    from consumers.reader import scanner
     from producers.publisher import Publisher
     from rollog.progress import progress
     from streams.sealer import make_seals, write_seals
@@ -139,7 +137,7 @@ def seal(
     log = called.settings.log
     with progress("sealing the log") as on_progress:
         bounds = read_state(log).bounds
-        seals = make_seals(partial(Reader, log, blob_dir=called.blob_dir), bounds, on_progress=on_progress)
+        seals = make_seals(scanner(log, blob_dir=called.blob_dir), bounds, on_progress=on_progress)
     if apply and seals:
         publisher = Publisher(log, source="rollog/seal", blob_dir=called.blob_dir)
         try:

@@ -22,6 +22,7 @@ from consumers.sealing import SealCheck, read_seals
 from producers.blobs import BlobStore
 from rollog.expected_ids import expected_id
 from rollog.verify_queries import ABSENCE, COUNTS, QUERIES, STRICT, UPSTREAM
+from rollog.verify_rows import RowCheck
 from schemas.commands import CommandGiven
 from schemas.errors import DecodeError
 from schemas.events import Event, Position
@@ -76,7 +77,7 @@ class Verification:
     def __init__(self, index: Index, blobs: BlobStore, *, judged: Bounds, seals: Iterable[LogSealed]) -> None:
         """`judged` is what was there at the start; the index is empty and lives no longer than this."""
         self._index, self._blobs, self._judged = index, blobs, judged
-        self._seals = SealCheck(seals, judged)
+        self._seals, self._rows = SealCheck(seals, judged), RowCheck(index)
         self._next: dict[At, int] = {at: first for at, (first, _) in judged.items()}
         self._by_kind: Counter[str] = Counter()
         self._details: list[Finding] = []
@@ -106,12 +107,14 @@ class Verification:
         self._index.add(event)
         if isinstance(event.record, CommandGiven) and event.record.command == FORK:
             self.forks.append(fork_of(event.record, where))
+        self._rows.add(event)
         if self._is_judged(where):
             self._check(event, where)
 
     def finish(self, *, strict: bool, find_index: FindIndex = lambda namespace: None) -> VerifyReport:
         """Return what was found; `find_index` gives the index of another log, up to date, where there is that log."""
         self._index.flush()
+        self._index.make_indexes()
         for at, (_, end) in self._judged.items():
             if self._next[at] < end:
                 self._find("gap", Position(*at, self._next[at]), f"no record up to the end of the log at {end}")
@@ -120,6 +123,8 @@ class Verification:
         for kind, query in (QUERIES | STRICT if strict else QUERIES).items():
             for row in self._index.ask(query):
                 self._judge(kind, *row)
+        for kind, (place, what, turn) in self._rows.differences():
+            self._judge(kind, place, what if turn is None else what.format(place=self._index.position(turn)))
         upstream = {fork.source_namespace: self._follow(fork, find_index) for fork in self.forks}
         if strict and self._num_unsealed:
             self._by_kind["unsealed"] += self._num_unsealed
@@ -212,7 +217,7 @@ def verify(
     total = sum(end - first for first, end in read_to.values())
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="verify-", dir=scratch) as folder:
-        index = Index(Path(folder) / "log.sqlite")
+        index = Index(Path(folder) / "log.sqlite", is_scratch=True)
         found = Verification(index, BlobStore(blob_dir), judged=judged, seals=seals)
         reader = open_reader(sorted({topic for topic, _ in read_to}), start=begin(read_to), bounded=True, dedupe=0)
         try:

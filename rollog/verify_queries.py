@@ -135,7 +135,7 @@ QUERIES: dict[str, str] = {
 }
 """By kind of finding."""
 
-ABSENCE = ("cause", "unissued", "turn", "reward", "step", "policy", "parent", "version")
+ABSENCE = ("cause", "unissued", "turn", "turn of a row", "reward", "step", "policy", "parent", "version")
 """Kinds that a log whose beginning was trimmed away cannot but have: what they miss may lie there."""
 
 STRICT: dict[str, str] = {

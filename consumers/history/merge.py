@@ -17,9 +17,9 @@ from schemas.events import Position
 
 NUM_AT_ONCE = 500
 WAIT_S = 0.2
-QUEUE_KBYTES = 1 << 10
+QUEUE_KBYTES = 128
 """Read ahead per topic: the merge takes from one topic at a time, and the others' queues fill meanwhile."""
-FETCH_BYTES = 256 << 10
+FETCH_BYTES = 64 << 10
 BACKOFF_MS = 10
 """Until the client looks again whether a queue that was full has room; its own second would be most of the time."""
 MOST_WAIT_MS = 5

@@ -22,7 +22,7 @@ from schemas.scorings import LIVE
 from schemas.tasks import TaskIssued
 from schemas.trajectory import Trajectory
 
-MEMORY = 65_536
+MEMORY = 16_384
 """Closed tasks that are remembered, so that twins of their events open nothing anew."""
 
 

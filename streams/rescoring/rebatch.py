@@ -17,7 +17,7 @@ import msgspec
 from consumers.history.ranges import At, Range
 from consumers.history.reader import History
 from consumers.history.rollouts import OpenGroup, Rollouts
-from consumers.reader import Reader
+from consumers.reader import whole_partition
 from producers.publisher import Publisher
 from schemas.batches import Batch
 from schemas.config import AssemblerSettings, LogSettings
@@ -192,19 +192,16 @@ def at(record: Any, time_s: float) -> Event[Any]:
 
 
 def present_batches(plan: Rebatching, partition: int) -> Iterator[str]:
-    """Yield the ids of the scoring's batches that are on the log. Raises LogError."""
-    reader = Reader(
+    """Yield the ids of the batches that are on a partition; each scoring has ids of its own. Raises LogError."""
+    reader = whole_partition(
         plan.log,
-        ["batches"],
+        ("batches", partition),
         blob_dir=plan.blob_dir,
-        start="beginning",
-        bounded=True,
+        headers_only=True,
         on_undecodable=lambda _raw, _error: None,
     )
     try:
         for event in reader:
-            where = event.position
-            if event.record.scoring_id == plan.scoring.scoring_id and where and where.partition == partition:
-                yield event.id
+            yield event.id
     finally:
         reader.close()

@@ -5,11 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from consumers.history.lean import Held
 from consumers.sealing import seal_id
 from rollog.verify_log import VerifyReport, verify
+from rollog.verify_rows import digest_of_turn, pieces_of
+from schemas.arrays import PackedArray
 from schemas.codec import new_event
 from schemas.events import Event
 from schemas.ids import derive_id, task_id
+from schemas.rollouts import RolloutEnded
+from schemas.trajectory import Trajectory
+from streams.assembly import row_of
 from streams.sealer import make_seals
 from tests import samples
 from tests.history import MemoryLog, derived, policy, take_step, write_history
@@ -104,6 +110,43 @@ def test_a_record_dropped_with_its_offset_is_found_by_what_it_led_to(log: Memory
     assert "gap" not in report.by_kind
     assert {"cause", "unissued"} <= set(report.by_kind)
     assert any(task.id in finding.what for finding in report.details)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"token_ids": samples.ids(8, 9, 99)},
+        {"context_ids": samples.ids(4)},
+        {"logprobs": PackedArray.pack([-0.5, -0.25, -0.125], dtype="f4")},
+        {"versions": samples.ids(0, 1, 0)},
+    ],
+)
+def test_a_turn_that_is_not_what_its_row_says_is_named_at_the_batch(
+    log: MemoryLog, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    turn = one(log, "rollouts", key=TRAINED)
+    log.edit(turn.position, lambda record: replace(record, **changed))
+    report = verified(log, tmp_path)
+    assert named(report) == {("row", str(one(log, "batches", key=TRAINED).position))}
+    assert f"turn 0 at {turn.position} has other token ids" in report.details[0].what
+
+
+def test_a_row_with_a_turn_too_few_or_without_its_turn_is_named(log: MemoryLog, tmp_path: Path) -> None:
+    end = next(event for event in log.events("rollouts") if event.key == TRAINED and type(event.record) is RolloutEnded)
+    log.edit(end.position, lambda record: replace(record, num_turns=2))
+    assert {"row", "turn"} == set(verified(log, tmp_path).by_kind)
+    log.edit(end.position, lambda record: replace(record, num_turns=1))
+    bounds = log.bounds
+    log.drop(one(log, "rollouts", key=TRAINED).position)
+    assert "turn of a row" in verified(log, tmp_path, judged=bounds, read_to=bounds).by_kind
+
+
+def test_every_turn_of_a_row_is_a_piece_of_it_and_what_cannot_be_cut_is_left_out() -> None:
+    turns = [samples.turn(0, index, token_ids=samples.ids(7, index, 1)) for index in range(3)]
+    trajectory = Trajectory()
+    trajectory.turns = {turn.turn: Held(turn) for turn in turns}  # type: ignore[misc]
+    trajectory.ended[None] = Held(samples.ended(num_turns=3))  # type: ignore[assignment]
+    assert pieces_of(row_of(0, trajectory, 1.0, 0.5)) == list(map(digest_of_turn, turns))
 
 
 def test_a_doubled_end_is_named(log: MemoryLog, tmp_path: Path) -> None:
