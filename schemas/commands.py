@@ -10,8 +10,8 @@ class CommandGiven(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     command: str
-    """`declare_scoring`, `use_scoring`; `stop_issuing`, `pause_domain`, `resume_domain`, `set_weight`, `quarantine`,
-    `switch_policy`."""
+    """`declare_scoring`, `use_scoring`, `fork`; `stop_issuing`, `pause_domain`, `resume_domain`, `set_weight`,
+    `quarantine`, `switch_policy`."""
     target: str
     """What it is about: a domain, a run, a policy, a rollout."""
     arguments: dict[str, str | float | bool] = {}
