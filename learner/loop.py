@@ -126,6 +126,8 @@ def train(
             return
         waiting_since_s = time.perf_counter()
         batches = await_batches(training, feed, orders, runtime, publisher)
+        if not batches and feed.is_used_up and orders.due(training) is None:
+            return
         if not batches:
             continue
         wait_s = time.perf_counter() - waiting_since_s
