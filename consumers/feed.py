@@ -45,6 +45,9 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
 class BatchFeed:
     """One run's batches from where `offsets` says. Not thread-safe."""
 
+    is_used_up = False
+    """What is live goes on."""
+
     def __init__(
         self,
         reader: EventReader,
@@ -128,8 +131,7 @@ class BatchFeed:
             event = self._waiting.popleft()
             partition, offset = place_of(event)
             self._offsets[partition] = offset + 1
-            ours = (self._run_id, self._scoring_id)
-            if event.id in self._seen or (event.record.run_id, event.record.scoring_id) != ours:
+            if event.id in self._seen or not self._is_ours(event.record):
                 self.num_skipped += 1
                 continue
             self._remember(event.id)
@@ -151,6 +153,14 @@ class BatchFeed:
         """Hand out what was gathered; `offsets` covers it from now on."""
         taken, self._hand = self._hand, []
         return taken
+
+    def _is_ours(self, batch: Batch) -> bool:
+        """Return whether it is this run's, and how its task ended or else of the scoring asked for.
+
+        What was recorded for this run is its own, too: it is for the judge to say what becomes of it.
+        """
+        of_scoring = not batch.is_rebuilt if self._scoring_id == LIVE else batch.scoring_id == self._scoring_id
+        return batch.run_id == self._run_id and (of_scoring or batch.is_recorded)
 
     def _remember(self, event_id: str) -> None:
         self._seen[event_id] = None

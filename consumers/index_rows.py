@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from schemas.batches import Batch
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.deadletters import DeadLetter
 from schemas.decisions import Decision
 from schemas.evals import EvalScored
@@ -50,6 +50,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "policy TEXT",
         "verifier TEXT",
         "issued_s REAL",
+        "scoring TEXT",
     ),
     "drawn": ("place INTEGER PRIMARY KEY", "task TEXT", "policy TEXT", "low INTEGER", "high INTEGER"),
     "rollouts": (
@@ -77,7 +78,16 @@ TABLES: dict[str, tuple[str, ...]] = {
         "advantage REAL",
         "PRIMARY KEY (place, sample)",
     ),
-    "batches": ("place INTEGER PRIMARY KEY", "id TEXT", "task TEXT", "run TEXT", "digest TEXT", "scoring TEXT"),
+    "batches": (
+        "place INTEGER PRIMARY KEY",
+        "id TEXT",
+        "task TEXT",
+        "run TEXT",
+        "digest TEXT",
+        "scoring TEXT",
+        "rebuilt INTEGER",
+        "number INTEGER",
+    ),
     "decisions": (
         "place INTEGER PRIMARY KEY",
         "id TEXT",
@@ -176,10 +186,14 @@ def rows_of(event: Event[Any], place: int, topics: dict[str, int]) -> Iterator[t
             yield "rewards", (place, task, record.sample, *what)
         case TaskIssued():
             whole = (record.run_id, record.domain, record.level, record.split, record.num_samples, record.policy)
-            yield "tasks", (place, task, *whole, record_digest(record.verifier), event.time_s)
+            yield "tasks", (place, task, *whole, record_digest(record.verifier), event.time_s, record.scoring_id)
         case Batch():
             digest = record_digest(record)
-            yield "batches", (place, event.id, task, record.run_id, digest, record.scoring_id)
+            number = record.number if record.is_recorded else None
+            yield (
+                "batches",
+                (place, event.id, task, record.run_id, digest, record.scoring_id, record.is_rebuilt, number),
+            )
             for row in record.rows:
                 yield "batch_rows", (place, row.sample, row.reward, row.advantage)
         case Decision():

@@ -60,6 +60,7 @@ class Lineage:
         group = fold(events)
         ends = list({event.id: event for event in events if isinstance(event.record, Batch | Decision)}.values())
         batches = [event.record for event in ends if isinstance(event.record, Batch)]
+        batches.sort(key=lambda batch: not batch.is_rebuilt)  # stable: the task's own, where there is one, has its say
         advantages = {row.sample: float(row.advantage) for batch in batches for row in batch.rows}
         chosen = [sample] if sample is not None else sorted(group.samples)
         issued = group.tasks.get(None)

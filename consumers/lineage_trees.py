@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.decisions import Decision
 from schemas.events import Event, Position
 from schemas.executions import ExecutionFinished
@@ -46,7 +46,7 @@ def task_tree(event: Event[TaskIssued]) -> Tree:
     fields: Tree = msgspec.to_builtins(event.record)
     kept = (
         "task_id", "run_id", "domain", "level", "split", "prompt", "prompt_version", "verifier", "max_turns",
-        "num_samples", "sampling", "seed", "policy", "policy_version", "deadline_s",
+        "num_samples", "sampling", "seed", "policy", "policy_version", "deadline_s", "scoring_id",
     )  # fmt: skip
     return {**envelope(event), **{name: fields[name] for name in kept if name in fields}}
 
@@ -108,6 +108,8 @@ def end_tree(event: Event[Any]) -> Tree:
         return {**envelope(event), "kind": "decision", **msgspec.to_builtins(record)}
     rows = [{name: getattr(row, name) for name in ("rollout_id", "reward", "advantage")} for row in record.rows]
     found = {name: getattr(record, name) for name in OF_BATCH}
+    if record.is_recorded:
+        found["number"] = record.number
     return {**envelope(event), "kind": "batch", "digest": record_digest(record), **found, "rows": rows}
 
 

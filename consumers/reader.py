@@ -33,7 +33,7 @@ from schemas.errors import LogError
 from schemas.events import Event, Position
 from schemas.limits import FETCH_BYTES
 
-__all__ = ["EventReader", "OnUndecodable", "RawRecord", "Reader", "end_offsets", "partition_of"]
+__all__ = ["EventReader", "OnUndecodable", "RawRecord", "Reader", "Start", "end_offsets", "partition_of"]
 SMALL_FETCHES = {"queued.max.messages.kbytes": "8192", "fetch.message.max.bytes": str(1 << 20)}
 """For what is read in one go: the client would hold more beside the caller. A larger batch comes all the same."""
 

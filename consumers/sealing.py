@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import msgspec
 
 from consumers.bounds import Bounds
+from consumers.feed import OpenReader
 from consumers.offsets import At
 from consumers.raw import RawRecord
 from schemas.errors import LogError
@@ -118,6 +119,18 @@ class Sealer:
             for at, chain in self._chains.items()
             if chain.num_records
         ]
+
+
+def read_seals(open_reader: OpenReader, bounds: Bounds) -> list[LogSealed]:
+    """Return the seals that there are, repeats left out; what cannot be read is passed over."""
+    start = {at: first for at, (first, _) in bounds.items() if at[0] == TOPIC}
+    if not start:
+        return []
+    reader = open_reader([TOPIC], start=start, bounded=True, on_undecodable=lambda _raw, _error: None)
+    try:
+        return [event.record for event in reader if isinstance(event.record, LogSealed)]
+    finally:
+        reader.close()
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):

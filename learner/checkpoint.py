@@ -19,7 +19,7 @@ import msgspec
 from schemas.errors import CheckpointError, ConfigError
 from schemas.ids import digest_of
 
-STATE_FILE = "state.json"
+STATE_FILE, WEIGHTS_FILE = "state.json", "model.safetensors"
 FOLDER_NAME = re.compile(r"step-(\d{6,})")
 UNFINISHED = ".unfinished-"
 

@@ -6,11 +6,13 @@ steps it hears of commands: what is quarantined is passed over, and a rollback i
 """
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
 from consumers.feed import BatchEvent, BatchFeed, Fault, OpenReader
 from consumers.reader import RawRecord, Reader
+from consumers.recorded import RecordedFeed
 from consumers.runtime import Runtime
 from learner.checkpoint import only_learner
 from learner.manifest import describe_restored, describe_step
@@ -28,6 +30,9 @@ from schemas.recalls import Rollback
 
 POLL_S = 0.5
 """Seconds from one look at the commands to the next, once all steps are taken."""
+
+Feed = BatchFeed | RecordedFeed
+OnStep = Callable[[int], None]
 
 
 def run_learner(runtime: Runtime) -> None:
@@ -49,26 +54,56 @@ def run_learner(runtime: Runtime) -> None:
 
 def learn(runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> None:
     """Do what `run_learner` does, through these two doors of the log."""
-    set_determinism(runtime.settings.learner.num_threads)
+    with only_learner(checkpoints_of(runtime)):
+        train_on(runtime, publisher, open_reader, waits=True)
+        runtime.stop.wait()
+
+
+def train_on(
+    runtime: Runtime,
+    publisher: Publisher,
+    open_reader: OpenReader,
+    on_step: OnStep = lambda step: None,
+    *,
+    waits: bool = False,
+) -> int:
+    """Go on where the run was until it is over; returns how many batches are on the log that no step took.
+
+    One that `waits` then listens for what it is told, until told to stop. The caller owns the run's checkpoints
+    (`only_learner`).
+    """
     settings = runtime.settings
-    with (
-        only_learner(checkpoints_of(runtime)),
-        closing(Orders(open_reader, settings.run, settings.policy.name)) as orders,
-    ):
+    set_determinism(settings.learner.num_threads)
+    with closing(Orders(open_reader, settings.run, settings.policy.name)) as orders:
         training = resume(runtime, publisher, open_reader, asked_for=orders.asked_for)
         with closing(open_feed(training, runtime, publisher, open_reader)) as feed:
-            train(training, feed, orders, runtime, publisher)
+            train(training, feed, orders, runtime, publisher, on_step=on_step, waits=waits)
+            return feed.lag()
 
 
-def train(training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime, publisher: Publisher) -> None:
-    """Take steps until told to stop; once there have been enough, only those that go back."""
+def train(
+    training: Training,
+    feed: Feed,
+    orders: Orders,
+    runtime: Runtime,
+    publisher: Publisher,
+    *,
+    on_step: OnStep = lambda step: None,
+    waits: bool = False,
+) -> None:
+    """Take steps until there have been enough, until what was recorded is used up, or until told to stop.
+
+    One that `waits` goes back by a step even then, where it is told to.
+    """
     settings, version_of_code = runtime.settings, code_version()
     while not runtime.stop.is_set():
         orders.poll()
         if (rollback := orders.due(training)) is not None:
             obey(training, rollback, orders, runtime, publisher)
             continue
-        if is_over(settings.learner, training.step):
+        if is_over(settings.learner, training.step) or feed.is_used_up:
+            if not waits:
+                return
             runtime.stop.wait(POLL_S)
             continue
         waiting_since_s = time.perf_counter()
@@ -95,6 +130,7 @@ def train(training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime,
                 events = save_and_name(training, root, settings, publisher, before=events, asked_for=asked_for)
             publisher.send_all(events)
         report(runtime, feed, batches, result, version=training.step - 1, num_versions=len(events) - 1)
+        on_step(training.step)
 
 
 def obey(training: Training, rollback: Rollback, orders: Orders, runtime: Runtime, publisher: Publisher) -> None:
@@ -123,18 +159,20 @@ def is_over(settings: LearnerSettings, step: int) -> bool:
 
 
 def await_batches(
-    training: Training, feed: BatchFeed, orders: Orders, runtime: Runtime, publisher: Publisher
+    training: Training, feed: Feed, orders: Orders, runtime: Runtime, publisher: Publisher
 ) -> list[BatchEvent]:
-    """Return the next step's batches, in order of arrival; none where told to stop, or to go back."""
+    """Return the next step's batches, in their order; none where told to stop or go back, or where too few are left."""
     settings, version = runtime.settings, training.step
     num_tokens = vocabulary_size(training.model)
+    max_staleness = None if settings.learner.offline else settings.admission.max_staleness
 
     def judge(event: BatchEvent) -> Fault | None:
-        bounds = {"version": version, "max_staleness": settings.admission.max_staleness, "num_tokens": num_tokens}
-        return orders.fault_of(event, training.restored) or fault_of(event.record, **bounds)
+        return orders.fault_of(event, training.restored) or fault_of(
+            event.record, version=version, max_staleness=max_staleness, num_tokens=num_tokens
+        )
 
     dropped = feed.review(judge)
-    while not runtime.stop.is_set():
+    while not (runtime.stop.is_set() or feed.is_used_up):
         dropped += feed.gather(settings.learner.groups_per_step, judge)
         if orders.poll():
             dropped += feed.review(judge)
@@ -154,15 +192,13 @@ def await_batches(
     return []
 
 
-def fault_of(batch: Batch, *, version: int, max_staleness: int, num_tokens: int) -> Fault | None:
-    """Return why the learner at `version` does not train on a batch, None where it does."""
-    if batch.oldest_version < version - max_staleness:
-        detail = f"oldest token of version {batch.oldest_version}, learner at {version}, at most {max_staleness} behind"
-        return Fault(reason="stale", detail=detail)
-    if batch.newest_version > version:
-        return Fault(
-            reason="quarantined", detail=f"newest token of version {batch.newest_version}, learner at {version}"
-        )
+def fault_of(batch: Batch, *, version: int, max_staleness: int | None, num_tokens: int) -> Fault | None:
+    """Return why the learner at `version` does not train on a batch, None where it does.
+
+    `max_staleness` is None where rollouts of any age are trained on.
+    """
+    if max_staleness is not None and (fault := age_fault(batch, version, max_staleness)) is not None:
+        return fault
     for row in batch.rows:
         token_ids = row.token_ids.unpack()
         if token_ids.min() < 0 or token_ids.max() >= num_tokens:
@@ -171,12 +207,35 @@ def fault_of(batch: Batch, *, version: int, max_staleness: int, num_tokens: int)
     return None
 
 
-def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> BatchFeed:
-    """Return the feed that goes on where `training` is."""
+def age_fault(batch: Batch, version: int, max_staleness: int) -> Fault | None:
+    """Return what is wrong with the age of a batch's tokens, for a learner that goes on live."""
+    if batch.is_recorded:
+        return Fault(reason="stale", detail="recorded by the run forked from, and the learner goes on live")
+    if batch.oldest_version < version - max_staleness:
+        detail = f"oldest token of version {batch.oldest_version}, learner at {version}, at most {max_staleness} behind"
+        return Fault(reason="stale", detail=detail)
+    if batch.newest_version > version:
+        return Fault(
+            reason="quarantined", detail=f"newest token of version {batch.newest_version}, learner at {version}"
+        )
+    return None
+
+
+def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_reader: OpenReader) -> Feed:
+    """Return the feed that goes on where `training` is. Raises LogError."""
 
     def put_aside(raw: RawRecord, error: DecodeError) -> None:
         publisher.send_all([publisher.dead_letter(raw, stage="learner", error=error)])
 
+    if runtime.settings.learner.offline:
+        return RecordedFeed.open(
+            open_reader,
+            run_id=runtime.settings.run,
+            offsets=training.offsets,
+            seen=training.seen,
+            window=runtime.settings.learner.dedupe_window,
+            on_undecodable=put_aside,
+        )
     return BatchFeed.open(
         open_reader,
         run_id=runtime.settings.run,
@@ -190,7 +249,7 @@ def open_feed(training: Training, runtime: Runtime, publisher: Publisher, open_r
 
 def report(
     runtime: Runtime,
-    feed: BatchFeed,
+    feed: Feed,
     batches: list[BatchEvent],
     result: StepResult,
     *,

@@ -9,8 +9,8 @@ from consumers.feed import BatchEvent, place_of
 from learner.model import describe_kernels
 from learner.step import StepResult
 from learner.training import Training
-from schemas.codec import record_digest
 from schemas.config import LearnerSettings, Settings
+from schemas.content import record_digest
 from schemas.errors import DecodeError
 from schemas.ids import digest_of
 from schemas.policies import PolicyPublished

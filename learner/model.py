@@ -19,7 +19,6 @@ from transformers.utils.logging import disable_progress_bar
 from learner.packing import Pass
 from schemas.errors import CheckpointError
 
-WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 WEIGHT_SUFFIXES = (
     ".safetensors",

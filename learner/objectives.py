@@ -7,6 +7,7 @@ the other two are constants. Advantages and weights depend on rewards and length
 Shapes: K sampled tokens, R rollouts of the step.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from schemas.objectives import Cispo, DecoupledPpo, Grpo, Objective
+from schemas.objectives import Cispo, DecoupledPpo, Grpo, M2po, Objective, Topr
 
 EPSILON = 1e-6
 """Added to a standard deviation that something is divided by."""
@@ -25,12 +26,16 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """Sampled tokens, each tensor of shape [K] in float32; log-probabilities in nats."""
+    """Sampled tokens of whole rollouts, each tensor of shape [K], float32 where nothing else is said; in nats."""
 
     current_K: Tensor
     proximal_K: Tensor
     behaviour_K: Tensor
     advantage_K: Tensor
+    rollout_K: Tensor
+    """int64: the rollout of each token."""
+    outlier_K: Tensor
+    """bool: what `outliers` found over all tokens of the step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,10 @@ def token_terms(objective: Objective, tokens: Tokens) -> Terms:
             return grpo_terms(objective, tokens)
         case DecoupledPpo():
             return decoupled_ppo_terms(objective, tokens)
+        case Topr():
+            return topr_terms(objective, tokens)
+        case M2po():
+            return m2po_terms(tokens)
 
 
 def cispo_terms(objective: Cispo, tokens: Tokens) -> Terms:
@@ -84,6 +93,59 @@ def decoupled_ppo_terms(objective: DecoupledPpo, tokens: Tokens) -> Terms:
     return Terms(value_K=kept_w_K * value_K, clipped_K=clipped_K & ~masked_K, masked_K=masked_K)
 
 
+def topr_terms(objective: Topr, tokens: Tokens) -> Terms:
+    """Take A * log pi for A >= 0, else sg(clip(pi(rollout) / mu(rollout), 0, high)) * A * log pi (arXiv 2503.14286).
+
+    The sum over a rollout's tokens is its log-probability, so that each rollout has one weight; that all are divided by
+    the step's number of tokens is one factor for the whole step.
+    """
+    log_rho_K = tokens.current_K.detach() - tokens.behaviour_K
+    num_rollouts = int(tokens.rollout_K.max()) + 1 if len(log_rho_K) else 0
+    log_rho_R = torch.zeros(num_rollouts, dtype=log_rho_K.dtype)
+    log_rho_R.index_add_(0, tokens.rollout_K, log_rho_K)
+    # Bounded before it is a ratio, which could be infinite.
+    bound = math.log(objective.high) if objective.high > 0 else -math.inf
+    ratio_K = log_rho_R.clamp(max=bound).exp().index_select(0, tokens.rollout_K)
+    is_negative_K = tokens.advantage_K < 0
+    weight_K = torch.where(is_negative_K, ratio_K, torch.ones_like(ratio_K))
+    return Terms(
+        value_K=weight_K * tokens.advantage_K * tokens.current_K,
+        clipped_K=is_negative_K & (log_rho_R > bound).index_select(0, tokens.rollout_K),
+        masked_K=torch.zeros_like(is_negative_K),
+    )
+
+
+def m2po_terms(tokens: Tokens) -> Terms:
+    """Rho * A, and 0 for outliers (arXiv 2510.01161)."""
+    log_rho_K = tokens.current_K - tokens.behaviour_K
+    # Masked before it is a ratio: a gradient through what may be infinite is none.
+    kept_K = torch.where(tokens.outlier_K, torch.zeros_like(log_rho_K), log_rho_K)
+    value_K = torch.where(tokens.outlier_K, torch.zeros_like(kept_K), kept_K.exp() * tokens.advantage_K)
+    return Terms(value_K=value_K, clipped_K=torch.zeros_like(tokens.outlier_K), masked_K=tokens.outlier_K)
+
+
+def has_outliers(objective: Objective) -> bool:
+    """Return whether the objective looks at all tokens of a step before any of them counts."""
+    return isinstance(objective, M2po)
+
+
+def outliers(objective: Objective, log_rho_K: Floats) -> npt.NDArray[np.bool_]:
+    """Return which tokens of a step M2PO masks: the fewest that leave a mean of (log rho)^2 of at most `tau`.
+
+    Those are the ones of the largest squares; of equal ones the later go first. None for other objectives.
+    """
+    if not isinstance(objective, M2po):
+        return np.zeros(len(log_rho_K), bool)
+    squares_K = log_rho_K**2
+    order_K = np.argsort(squares_K, kind="stable")
+    # Means of ever more of the smallest only rise, so those within the bound are the first ones.
+    means_K = np.cumsum(squares_K[order_K]) / np.arange(1, len(squares_K) + 1)
+    num_kept = int(np.count_nonzero(means_K <= objective.tau))
+    is_outlier_K = np.ones(len(squares_K), bool)
+    is_outlier_K[order_K[:num_kept]] = False
+    return is_outlier_K
+
+
 def pessimistic(q_K: Tensor, advantage_K: Tensor, *, low: float, high: float) -> tuple[Tensor, Tensor]:
     """Return PPO's smaller of plain and clipped surrogate, and where it is the clipped one."""
     plain_K = q_K * advantage_K
@@ -93,15 +155,15 @@ def pessimistic(q_K: Tensor, advantage_K: Tensor, *, low: float, high: float) ->
 
 def num_epochs(objective: Objective) -> int:
     """Return how many updates one step makes."""
-    return 1 if isinstance(objective, Cispo) else objective.num_epochs
+    return objective.num_epochs if isinstance(objective, Grpo | DecoupledPpo) else 1
 
 
 def row_advantages(objective: Objective, centred_R: Floats, group_R: Ints) -> Floats:
-    """Scale rewards minus their group's mean: GRPO by the group's deviation, the others by the step's.
+    """Scale rewards minus their group's mean: GRPO and M2PO by the group's deviation, the others by the step's.
 
     `group_R` numbers the groups from 0. Deviations are those of the population.
     """
-    if not isinstance(objective, Grpo):
+    if not isinstance(objective, Grpo | M2po):
         return np.asarray(centred_R / (centred_R.std() + EPSILON))
     deviations = np.array([centred_R[group_R == group].std() for group in range(int(group_R.max()) + 1)])
     return np.asarray(centred_R / (deviations[group_R] + EPSILON))

@@ -13,9 +13,9 @@ import safetensors.torch
 import torch
 
 from consumers.feed import BatchEvent, OpenReader, fetch_batches
-from learner.checkpoint import folder_of, list_steps, read_file, read_state
+from learner.checkpoint import WEIGHTS_FILE, folder_of, list_steps, read_file, read_state
 from learner.manifest import ref_of, settings_of
-from learner.model import WEIGHTS_FILE, describe_kernels, set_determinism
+from learner.model import describe_kernels, set_determinism
 from learner.restoring import OldVersions, compare_restored
 from learner.resuming import read_published
 from learner.step import StepResult

@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 
 from consumers.feed import OpenReader
-from learner.checkpoint import folder_of, list_steps, read_state
+from learner.checkpoint import WEIGHTS_FILE, folder_of, list_steps, read_state
 from learner.manifest import settings_of
-from learner.model import WEIGHTS_FILE, describe_kernels, set_determinism
+from learner.model import describe_kernels, set_determinism
 from learner.optimizer import OPTIMIZER_FILE
 from learner.publishing import step_id
 from learner.recompute import TOLERANCE, Difference, again, compare_weights

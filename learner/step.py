@@ -17,7 +17,17 @@ import torch
 from torch import Tensor, nn
 
 from learner.model import token_logprobs
-from learner.objectives import Floats, Ints, Tokens, num_epochs, row_advantages, row_weights, token_terms
+from learner.objectives import (
+    Floats,
+    Ints,
+    Tokens,
+    has_outliers,
+    num_epochs,
+    outliers,
+    row_advantages,
+    row_weights,
+    token_terms,
+)
 from learner.optimizer import set_hyperparameters
 from learner.packing import Pass, Rollout, pack
 from schemas.batches import Batch
@@ -111,11 +121,12 @@ def take_step(
     )
     learning_rate = set_hyperparameters(optimizer, settings, step=step)
     packed_s = time.perf_counter()
-    proximal: list[Tensor] = []
+    proximal = look_ahead(model, packed, on_pass=on_pass) if has_outliers(settings.objective) else []
+    outlier = outliers_of(settings.objective, packed, proximal)
     seen: list[list[Seen]] = []
     loss = grad_norm = 0.0
     for _ in range(num_epochs(settings.objective)):
-        loss, looks = accumulate(model, packed, plan, proximal, on_pass=on_pass)
+        loss, looks = accumulate(model, packed, plan, proximal, outlier, on_pass=on_pass)
         grad_norm = update(model, optimizer, loss, settings.max_grad_norm, step=step)
         seen.append(looks)
     stats, by_domain = summarise(merge_looks(seen), material)
@@ -154,17 +165,39 @@ def read_batches(batches: Sequence[Batch]) -> Material:
     )
 
 
+def look_ahead(model: nn.Module, packed: Sequence[Pass], *, on_pass: Callable[[], None]) -> list[Tensor]:
+    """Return the log-probabilities of the step's start by pass, before any of them has a say."""
+    found = []
+    with torch.no_grad():
+        for one in packed:
+            found.append(token_logprobs(model, one))
+            on_pass()
+    return found
+
+
+def outliers_of(objective: Objective, packed: Sequence[Pass], proximal: Sequence[Tensor]) -> list[Tensor]:
+    """Return by pass which tokens are outliers among all of the step, by the policy of its start."""
+    if not proximal:
+        return [torch.zeros_like(one.behaviour_K, dtype=torch.bool) for one in packed]
+    ratios = [(start_K - one.behaviour_K).double().numpy() for start_K, one in zip(proximal, packed, strict=True)]
+    found_K = outliers(objective, np.concatenate(ratios))
+    ends = np.cumsum([len(ratio_K) for ratio_K in ratios])[:-1]
+    return [torch.from_numpy(part_K) for part_K in np.split(found_K, ends)]
+
+
 def accumulate(
     model: nn.Module,
     packed: Sequence[Pass],
     plan: Plan,
     proximal: list[Tensor],
+    outlier: Sequence[Tensor],
     *,
     on_pass: Callable[[], None],
 ) -> tuple[float, list[Seen]]:
     """Add the gradient of every pass; returns the loss and what was seen.
 
     `proximal` holds the log-probabilities of the step's start by pass; an empty one is the first update's to fill.
+    `outlier` says by pass which tokens stand out among all of the step.
     """
     model.zero_grad(set_to_none=True)
     is_first = not proximal
@@ -176,7 +209,12 @@ def accumulate(
         advantage_K = torch.from_numpy(plan.advantage_R.astype(np.float32)).index_select(0, one.rollout_K)
         weight_K = torch.from_numpy(plan.weight_R.astype(np.float32)).index_select(0, one.rollout_K)
         tokens = Tokens(
-            current_K=current_K, proximal_K=proximal[index], behaviour_K=one.behaviour_K, advantage_K=advantage_K
+            current_K=current_K,
+            proximal_K=proximal[index],
+            behaviour_K=one.behaviour_K,
+            advantage_K=advantage_K,
+            rollout_K=one.rollout_K,
+            outlier_K=outlier[index],
         )
         terms = token_terms(plan.objective, tokens)
         pass_loss = -(terms.value_K * weight_K).sum()

@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from consumers.feed import BatchEvent, BatchFeed
+from consumers.recorded import RecordedFeed
 from learner.checkpoint import (
+    WEIGHTS_FILE,
     LearnerState,
     PendingEvent,
     Restored,
@@ -18,7 +20,7 @@ from learner.checkpoint import (
     verify_checkpoint,
     write_checkpoint,
 )
-from learner.model import WEIGHTS_FILE, load_model, policy_files, weights_bytes
+from learner.model import load_model, policy_files, weights_bytes
 from learner.optimizer import OPTIMIZER_FILE, make_optimizer, optimizer_bytes, restore_optimizer
 from learner.step import StepResult, take_step
 from schemas.config import LearnerSettings
@@ -119,7 +121,7 @@ class Training:
         self.weights_digest = digest_of(self.weights)
         self.optimizer_digest = digest_of(self.optimizer_state)
 
-    def note_taken(self, feed: BatchFeed) -> None:
+    def note_taken(self, feed: BatchFeed | RecordedFeed) -> None:
         """Take from the feed what is behind the step that comes."""
         self.offsets, self.seen = feed.offsets, feed.seen
 

@@ -11,12 +11,13 @@ from typing import Any
 from schemas.config import Settings
 from schemas.decisions import Decision
 from schemas.ids import derive_id
+from schemas.scorings import LIVE
 from schemas.steps import StepTaken
 
 
-def batch_id(task_id: str, scoring_id: str = "live") -> str:
-    """Return the event id of a task's batch, by which the learner's steps name it."""
-    return derive_id(task_id, "batch", 0, scoring_id)
+def batch_id(task_id: str, scoring_id: str = LIVE, fork: str = "") -> str:
+    """Return the event id of a task's batch, by which the learner's steps name it; `fork` is the run it is made for."""
+    return derive_id(task_id, "batch", 0, f"{scoring_id}/{fork}" if fork else scoring_id)
 
 
 class Admission:
@@ -29,6 +30,8 @@ class Admission:
         """Steps that the run has taken."""
         self._open: dict[str, str] = {}
         """Open task ids, by the id of their batch."""
+        self._batches: dict[str, str] = {}
+        """The same, the other way round."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Admission":
@@ -51,9 +54,10 @@ class Admission:
         """Return how many tasks may be issued now."""
         return 0 if self.is_over else max(0, self.max_open - self.num_open)
 
-    def issue(self, task_id: str) -> None:
-        """Take note that a training task was issued; before any fact about it is taken."""
-        self._open[batch_id(task_id)] = task_id
+    def issue(self, task_id: str, scoring_id: str = LIVE) -> None:
+        """Take note that a training task was issued under a scoring; before any fact about it is taken."""
+        batch = batch_id(task_id, scoring_id)
+        self._open[batch], self._batches[task_id] = task_id, batch
 
     def take(self, record: Any) -> None:
         """Take a Decision or a StepTaken, in any order and however often."""
@@ -63,6 +67,6 @@ class Admission:
             case StepTaken():
                 self.step = max(self.step, record.step)
                 for ref in record.batches:
-                    self._open.pop(ref.event_id, None)
+                    self._batches.pop(self._open.pop(ref.event_id, ""), None)
             case Decision() if record.reason != "held_out":
-                self._open.pop(batch_id(record.task_id), None)
+                self._open.pop(self._batches.pop(record.task_id, ""), None)

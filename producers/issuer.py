@@ -2,24 +2,33 @@
 
 What must hold: the tasks of a run are the places 0, 1, 2, ... of one fixed sequence, each issued once, whatever was
 killed when. The log is the only memory: on start the issued ids are read back, and the first place missing is next.
+Every command to use a scoring that is on the log at the start is obeyed before the first task is issued, a later one
+from the first task after it was read; a task says itself under which scoring it was issued.
 """
 
 import itertools
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from consumers.raw import RawRecord
-from consumers.reader import Reader
+from consumers.reader import Reader, Start
 from consumers.runtime import Runtime
 from producers.admission import Admission
 from producers.publisher import Publisher
 from producers.tasks import check_domains, train_task, train_task_id
+from schemas.commands import CommandGiven
 from schemas.config import Settings
 from schemas.errors import DecodeError
+from schemas.events import Event
+from schemas.scorings import LIVE
+from schemas.uses import InUse
 
 POLL_S = 0.25
 """Seconds that one wait for news may take; bounds only how fast the word to stop is heard."""
+CLOCK_SLACK_S = 60.0
+"""How far the clocks of who gives commands and of who issues tasks may differ."""
 log = logging.getLogger(__name__)
 
 
@@ -35,33 +44,37 @@ def run_issuer(runtime: Runtime) -> None:
     admission = Admission.of(settings)
     reader = Reader(
         runtime.log,
-        ("decisions", "steps"),
+        ("decisions", "steps", "commands"),
         blob_dir=runtime.blob_dir,
         start="beginning",
         on_undecodable=put_aside,
     )
     try:
-        indices = places_to_issue(settings, read_issued(runtime), admission)
+        in_use = read_in_use(runtime)
+        indices = places_to_issue(settings, read_issued(runtime, in_use), admission)
         while not runtime.stop.is_set():
             for event in reader.poll(timeout_s=POLL_S):
+                if isinstance(event.record, CommandGiven) and in_use.take(event):
+                    log.info("%s: obeyed from here on: %s", event.position, event.record.arguments)
                 admission.take(event.record)
                 telemetry.events.labels(event.position.topic if event.position else "", "in").inc()
             if admission.num_admitted:
-                issue(runtime, publisher, list(itertools.islice(indices, admission.num_admitted)), admission)
+                places = list(itertools.islice(indices, admission.num_admitted))
+                issue(runtime, publisher, places, admission, in_use)
     finally:
         reader.close()
         publisher.close()
 
 
-def issue(runtime: Runtime, publisher: Publisher, indices: list[int], admission: Admission) -> None:
+def issue(runtime: Runtime, publisher: Publisher, indices: list[int], admission: Admission, in_use: InUse) -> None:
     """Write the tasks at these places, and return once they are durable."""
     telemetry, start_s = runtime.telemetry, time.monotonic()
     telemetry.pending(len(indices))
     with telemetry.busy():
         events = []
         for index in indices:
-            task = train_task(runtime.settings, index)
-            admission.issue(task.task_id)
+            task = train_task(runtime.settings, index, in_use)
+            admission.issue(task.task_id, task.scoring_id)
             events.append(publisher.event(task, id=task.task_id, key=task.task_id, correlation_id=task.task_id))
         publisher.send_all(events)
     telemetry.events.labels("tasks", "out").inc(len(events))
@@ -71,19 +84,39 @@ def issue(runtime: Runtime, publisher: Publisher, indices: list[int], admission:
     telemetry.progress(num_pending=0)
 
 
-def read_issued(runtime: Runtime) -> set[str]:
-    """Return the ids of all tasks on the log."""
+def read_in_use(runtime: Runtime) -> InUse:
+    """Return the scorings that commands on the log made the ones that train."""
+    in_use = InUse(runtime.settings.run)
+    for event in read_all(runtime, "commands"):
+        in_use.take(event)
+    return in_use
+
+
+def read_issued(runtime: Runtime, in_use: InUse) -> dict[str, str]:
+    """Return all tasks on the log, each with the id of its scoring."""
+    issued = dict.fromkeys((event.id for event in read_all(runtime, "tasks", headers_only=True)), LIVE)
+    if in_use.first_s is not None:
+        # Only what was issued since can be under another scoring, and only a whole record says so.
+        since_s = max(0.0, in_use.first_s - CLOCK_SLACK_S)
+        issued |= {event.id: event.record.scoring_id for event in read_all(runtime, "tasks", start=since_s)}
+    return issued
+
+
+def read_all(
+    runtime: Runtime, topic: str, *, start: Start = "beginning", headers_only: bool = False
+) -> Iterator[Event[Any]]:
+    """Yield what is on a topic now."""
     reader = Reader(
         runtime.log,
-        ("tasks",),
+        (topic,),
         blob_dir=runtime.blob_dir,
-        start="beginning",
+        start=start,
         bounded=True,
-        headers_only=True,
+        headers_only=headers_only,
         on_undecodable=pass_over,
     )
     try:
-        return {event.id for event in reader}
+        yield from reader
     finally:
         reader.close()
 
@@ -93,7 +126,7 @@ def pass_over(raw: RawRecord, error: DecodeError) -> None:
     log.debug("passed over %s: %s", raw.position, error)
 
 
-def places_to_issue(settings: Settings, issued: set[str], admission: Admission) -> Iterator[int]:
+def places_to_issue(settings: Settings, issued: Mapping[str, str], admission: Admission) -> Iterator[int]:
     """Tell `admission` what was issued; returns the places that were not, in order, without end.
 
     A crash leaves holes no wider than what was written at once, which is at most what admission allows.
@@ -103,7 +136,7 @@ def places_to_issue(settings: Settings, issued: set[str], admission: Admission) 
     while num_missing <= admission.max_open:
         task_id = train_task_id(settings, index)
         if task_id in issued:
-            admission.issue(task_id)
+            admission.issue(task_id, issued[task_id])
             done.add(index)
             num_missing = 0
         else:

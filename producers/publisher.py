@@ -171,7 +171,7 @@ class Publisher:
         topic = self._topics[type(event.record)]
         value, headers = encode_value(event.record), encode_headers(event)
         if len(value) > INLINE_BYTES:
-            value = self._store(event, value, headers)
+            value = checked_in(name_of(event), value, headers, self._blobs)
         self._produce_raw(
             name_of(event),
             topic,
@@ -195,19 +195,6 @@ class Publisher:
                 raise failed(what, error.args[0]) from error
             else:
                 return
-
-    def _store(self, event: Event[Any], value: bytes, headers: list[tuple[str, bytes]]) -> bytes:
-        if len(value) > MAX_RECORD_BYTES:
-            raise LogError(
-                f"{event.type} {event.id} has {len(value)} bytes; no reader takes more than {MAX_RECORD_BYTES}: "
-                "write less, or in several events"
-            )
-        try:
-            claim = self._blobs.put(value)
-        except OSError as error:
-            raise LogError(f"{event.type} {event.id}: its {len(value)} bytes could not be stored: {error}") from error
-        headers.append((DATAREF, claim.reference.encode()))
-        return encode_claim(claim)
 
     def _serve(self) -> None:
         while self._is_open:
@@ -245,14 +232,33 @@ class Publisher:
         return msgspec.structs.replace(event, position=where)
 
 
-def producer_options(log: LogSettings) -> dict[str, Any]:
-    """Return how every event is written: once, in order, by murmur2 of its key, compressed, durable."""
+def checked_in(what: str, value: bytes, headers: list[tuple[str, bytes]], blobs: BlobStore) -> bytes:
+    """Return the claim check of a large value that is in the blob store now, noted in `headers`. Raises LogError."""
+    if len(value) > MAX_RECORD_BYTES:
+        raise LogError(
+            f"{what} has {len(value)} bytes; no reader takes more than {MAX_RECORD_BYTES}: "
+            "write less, or in several events"
+        )
+    try:
+        claim = blobs.put(value)
+    except OSError as error:
+        raise LogError(f"{what}: its {len(value)} bytes could not be stored: {error}") from error
+    headers.append((DATAREF, claim.reference.encode()))
+    return encode_claim(claim)
+
+
+def producer_options(log: LogSettings, **defaults: Any) -> dict[str, Any]:
+    """Return how every event is written: once, in order, by murmur2 of its key, compressed, durable.
+
+    `defaults` are in place of those here; the log's own client settings count more.
+    """
     return {
         "linger.ms": 5,
         "delivery.timeout.ms": 120_000,
         "topic.metadata.propagation.max.ms": 10_000,
         "queue.buffering.max.messages": 100_000,
         "queue.buffering.max.kbytes": 256 << 10,
+        **defaults,
         **client_options(log),
         "enable.idempotence": True,
         "acks": "all",

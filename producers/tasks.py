@@ -7,13 +7,17 @@ each, whatever the weights; a shuffle would clump. Every content is drawn from t
 import math
 import random
 
+import msgspec
+
 from producers.domains import get_domain
 from producers.domains.interface import Item
 from schemas import ids
 from schemas.config import Settings
 from schemas.errors import ConfigError
 from schemas.executions import ExecutionLimits
+from schemas.scorings import ALL_DOMAINS, Scoring, VerifierChoice
 from schemas.tasks import ExecutionSpec, SamplingParams, Split, TaskIssued, VerifierSpec
+from schemas.uses import InUse
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Multiples of it, modulo 1, spread most evenly (Weyl sequence of the golden ratio)."""
@@ -39,14 +43,35 @@ def domain_at(settings: Settings, index: int) -> str:
     return weighted[-1][0]
 
 
-def train_task(settings: Settings, index: int) -> TaskIssued:
-    """Return the training task at `index`, from 0."""
-    return make_task(
+def train_task(settings: Settings, index: int, in_use: InUse | None = None) -> TaskIssued:
+    """Return the training task at `index`, from 0, under the scoring that is in use. Raises ConfigError."""
+    task = make_task(
         settings,
         task_id=train_task_id(settings, index),
         domain=domain_at(settings, index),
         split="train",
         index=index,
+        num_samples=settings.tasks.num_samples,
+        sampling=settings.sampling,
+        policy_version=None,
+    )
+    scoring = None if in_use is None else in_use.scoring_for(task.domain)
+    return task if scoring is None else under(task, scoring)
+
+
+def under(task: TaskIssued, scoring: Scoring) -> TaskIssued:
+    """Return the task as it is issued to train on a scoring's rewards."""
+    return msgspec.structs.replace(task, verifier=scoring.spec_for(task.verifier), scoring_id=scoring.scoring_id)
+
+
+def example_task(settings: Settings, domain: str) -> TaskIssued:
+    """Return a training task of the domain that is never issued: what those of the run are like."""
+    return make_task(
+        settings,
+        task_id="example",
+        domain=domain,
+        split="train",
+        index=0,
         num_samples=settings.tasks.num_samples,
         sampling=settings.sampling,
         policy_version=None,
@@ -94,6 +119,7 @@ def make_task(
 ) -> TaskIssued:
     """Return a task of a domain with the item that seed, split, domain and index draw."""
     item = draw_item(settings, domain=domain, split=split, index=index)
+    own = VerifierSpec(kind="stdout_match", expected=item.gold)
     return TaskIssued(
         task_id=task_id,
         run_id=settings.run,
@@ -102,7 +128,7 @@ def make_task(
         level=settings.tasks.level,
         split=split,
         prompt=item.prompt,
-        verifier=VerifierSpec(kind="stdout_match", expected=item.gold),
+        verifier=verifier_for(settings, domain, split, own),
         execution=ExecutionSpec(prelude=item.prelude, limits=ExecutionLimits(wall_s=settings.tasks.wall_s)),
         max_turns=item.max_turns,
         num_samples=num_samples,
@@ -112,6 +138,16 @@ def make_task(
         policy_version=policy_version,
         deadline_s=settings.tasks.deadline_s,
     )
+
+
+def verifier_for(settings: Settings, domain: str, split: Split, own: VerifierSpec) -> VerifierSpec:
+    """Return what a task is scored by: the domain's own, or for training what the settings put in its place."""
+    chosen = settings.tasks.verifiers
+    name = chosen.get(domain) or chosen.get(ALL_DOMAINS)
+    if name is None or split != "train":
+        return own
+    choice = settings.verifier.named.get(name) or VerifierChoice(kind=name)
+    return choice.spec_for(own)
 
 
 def draw_item(settings: Settings, *, domain: str, split: Split, index: int) -> Item:

@@ -22,7 +22,6 @@ from schemas.events import Event
 from schemas.recalls import Recalls
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded
-from schemas.scorings import LIVE
 from schemas.steps import StepTaken
 from schemas.tasks import TaskIssued
 
@@ -102,7 +101,7 @@ class Accounts:
                 self.recalls.take(event)
             case RolloutEnded() as ended:
                 self.num_tokens += ended.num_tokens
-            case RewardScored(invalid_reason=str(reason), scoring_id="live"):
+            case RewardScored(invalid_reason=str(reason)) if event.record.is_own:
                 self.invalid[reason] += 1
             case EvalScored() as result:
                 self.solve_rates.setdefault(result.version, {})[result.domain] = result.solve_rate
@@ -113,7 +112,7 @@ class Accounts:
                 self.issued.add(task.task_id)
                 if task.task_id not in self.ends:
                     self.open.add(task.task_id)
-            case Batch() as batch if batch.scoring_id == LIVE or batch.task_id not in self.ends:
+            case Batch(is_rebuilt=False) as batch:  # one that was made again of history ends no task
                 self._end(batch.task_id, event.id, "batched")
             case Decision(stage="assembler") as decision:
                 self._end(decision.task_id, event.id, decision.reason)
@@ -173,9 +172,9 @@ class Accounts:
     def batches(self) -> dict[str, int]:
         """Return every batch by what the learner did with it."""
         ways = Counter(self.passed_over.values())
-        num_batches = sum("batched" in ends.values() for ends in self.ends.values())
-        trained = len(self.trained)
-        return {"trained": trained, **ways, "waiting": num_batches - trained - sum(ways.values())}
+        waiting = {batch for ends in self.ends.values() for batch, how in ends.items() if how == "batched"}
+        waiting -= self.trained.keys() | self.passed_over.keys()
+        return {"trained": len(self.trained), **ways, "waiting": len(waiting)}
 
     def balance(self) -> list[str]:
         """Return all that is wrong, in words; nothing where the books balance."""

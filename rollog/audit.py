@@ -11,6 +11,7 @@ from consumers.lineage import Lineage, Tree
 from consumers.naming import find_policy, find_reward, find_rollout, find_step, find_task
 from rollog.history import history
 from rollog.options import Invocation, print_json
+from rollog.upstream import follow, origin_of
 from schemas.errors import ConfigError
 
 Kind = Literal["step", "policy", "rollout", "task", "reward"]
@@ -26,7 +27,10 @@ def audit_one(called: Invocation, kind: str, name: str, *, as_json: bool, rebuil
         raise ConfigError(f"audit {kind!r}: wanted one of {', '.join(KINDS)}")
     with history(called, rebuild=rebuild) as past:
         lineage = Lineage(past.index, past.open_reader, past.state.bounds)
-        found = chain_of(lineage, past.index, kind, name, run=called.settings.run)
+        recorded = follow(called, past, name) if kind in ("task", "rollout") else None
+        found = recorded or chain_of(lineage, past.index, kind, name, run=called.settings.run)
+        if kind == "policy" and (origin := origin_of(past.open_reader, found["policy"])) is not None:
+            found["upstream"] = origin
     found = {"kind": kind, "name": name, **found}
     if as_json:
         print_json(found)
@@ -171,6 +175,11 @@ def add_evals(root: RichTree, evals: list[Tree]) -> None:
         root.add(line("eval", result, "domain", "solve_rate", "reward_mean", "num_tasks"))
 
 
+def add_upstream(root: RichTree, found: Tree) -> None:
+    """Add what a fork came from; positions of tasks, rollouts and rewards are on that log."""
+    root.add(line("forked from", found, "run", "namespace", "policy", "version"))
+
+
 def add_gone(root: RichTree, positions: list[str]) -> None:
     """Add what is not on the log any more."""
     for where in positions:
@@ -178,6 +187,7 @@ def add_gone(root: RichTree, positions: list[str]) -> None:
 
 
 PARTS: dict[str, Callable[[RichTree, Any], None]] = {
+    "upstream": add_upstream,
     "task": add_task,
     "policy": add_version("policy"),
     "step": add_step,

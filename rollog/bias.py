@@ -18,13 +18,13 @@ from consumers.index import Index
 FATES = """
     CREATE TEMP TABLE fates AS
     WITH RECURSIVE issued AS (
-        SELECT min(place) AS place, task, domain, level, num_samples, issued_s FROM tasks
+        SELECT min(place) AS place, task, domain, level, num_samples, issued_s, scoring FROM tasks
         WHERE run = ? AND split = 'train' GROUP BY task
     ), ends AS MATERIALIZED (
         SELECT i.*, (
             SELECT min(b.place) FROM batches b JOIN trained t ON t.batch = b.id WHERE b.task = i.task AND t.run = b.run
         ) AS trained_place, CASE
-            WHEN EXISTS (SELECT 1 FROM batches b WHERE b.task = i.task) THEN coalesce((
+            WHEN EXISTS (SELECT 1 FROM batches b WHERE b.task = i.task AND NOT b.rebuilt) THEN coalesce((
                 SELECT d.reason FROM decisions d WHERE d.task = i.task AND d.stage = 'learner' LIMIT 1
             ), 'waiting')
             ELSE coalesce((
@@ -33,16 +33,18 @@ FATES = """
         END AS why FROM issued i
     ), each AS (
         SELECT *, 0 AS sample FROM ends
-        UNION ALL SELECT place, task, domain, level, num_samples, issued_s, trained_place, why, sample + 1 FROM each
+        UNION ALL
+        SELECT place, task, domain, level, num_samples, issued_s, scoring, trained_place, why, sample + 1 FROM each
         WHERE sample + 1 < num_samples
     ) SELECT e.task, e.domain, e.level, e.sample, r.num_tokens, r.ended_s - e.issued_s AS latency_s, CASE
         WHEN e.trained_place IS NULL THEN e.why
         WHEN EXISTS (SELECT 1 FROM batch_rows w WHERE w.place = e.trained_place AND w.sample = e.sample) THEN 'trained'
         ELSE coalesce((
             SELECT 'invalid: ' || w.why FROM rewards w
-            WHERE w.task = e.task AND w.sample = e.sample AND w.why NOTNULL LIMIT 1
+            WHERE w.task = e.task AND w.sample = e.sample AND w.scoring = e.scoring AND w.why NOTNULL LIMIT 1
         ), CASE WHEN r.num_tokens > 0 AND EXISTS (
-            SELECT 1 FROM rewards w WHERE w.task = e.task AND w.sample = e.sample AND w.value NOTNULL
+            SELECT 1 FROM rewards w
+            WHERE w.task = e.task AND w.sample = e.sample AND w.scoring = e.scoring AND w.value NOTNULL
         ) THEN 'quarantined, or too late for its batch' ELSE 'not in its batch' END) END AS fate
     FROM each e LEFT JOIN rollouts r ON r.place = (
         SELECT min(f.place) FROM rollouts f WHERE f.task = e.task AND f.sample = e.sample

@@ -123,9 +123,9 @@ def describe(*, config: ConfigFiles = None, flags: Flags = None, home: Home = No
     if as_json:
         print_json(states)
     else:
-        from rich.console import Console
+        from rollog.console import wide_console
 
-        Console().print(topic_table(states))
+        wide_console().print(topic_table(states))
 
 
 @topics.command("asyncapi", epilog=example("rollog topics asyncapi > asyncapi.json"))
@@ -201,17 +201,22 @@ def chaos(
 
 def mount() -> None:
     """Add the verbs that have modules of their own."""
-    from rollog import history_cli, recall_cli, rescore_cli
+    from rollog import diff_cli, fork_cli, history_cli, recall_cli, rescore_cli, using
     from rollog.broker.cli import app as broker
     from rollog.tapes import history as tape_history
+    from rollog.tapes import parquet
     from rollog.tapes.verbs import app as tape
 
     app.add_typer(broker, name="broker")
     app.add_typer(tape, name="tape")
     tape_history.mount(app)
+    parquet.mount(app)
     history_cli.mount(app)
     rescore_cli.mount(app)
+    using.mount(app)
     recall_cli.mount(app)
+    fork_cli.mount(app)
+    diff_cli.mount(app)
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ def expected_id(event: Event[Any]) -> str | None:
         case RewardScored():
             return reward_id(record)
         case Batch():
-            return batch_id(record.task_id, record.scoring_id)
+            return batch_id(record.task_id, record.scoring_id, record.run_id if record.is_recorded else "")
         case Decision():
             return expected_decision_id(record)
         case _:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -12,6 +13,7 @@ from consumers.index import CaughtUp, Index, open_index
 from consumers.reader import Reader
 from rollog.options import Invocation
 from rollog.progress import progress
+from rollog.topics import describe_topics
 
 LOOKUP_FETCH_BYTES = 128 << 10
 
@@ -24,6 +26,19 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """For single records: it fetches little at once."""
     state: LogState
     caught_up: CaughtUp
+
+
+def index_of(called: Invocation, namespace: str) -> Path | None:
+    """Return the index of another log of the same cluster, brought up to date; None where that log is not there.
+
+    Raises LogError, ConfigError.
+    """
+    log = msgspec.structs.replace(called.settings.log, namespace=namespace)
+    if not any(state.partitions for state in describe_topics(log)):
+        return None
+    settings = msgspec.structs.replace(called.settings, log=log)
+    with history(Invocation(settings=settings, home=called.home)) as past:
+        return past.index.path
 
 
 @contextmanager

@@ -78,6 +78,7 @@ def verify_log(
 
     from consumers.bounds import read_state
     from consumers.reader import Reader
+    from rollog.history import index_of
     from rollog.progress import progress
     from rollog.verify_log import verify
 
@@ -93,6 +94,7 @@ def verify_log(
             scratch=called.home / "index",
             strict=strict,
             on_progress=on_progress,
+            find_index=partial(index_of, called),
         )
     if as_json:
         print_json(report)
@@ -109,6 +111,7 @@ def lines_of(report: "VerifyReport") -> list[str]:
     return [
         *(f"{finding.position}: {finding.kind}: {finding.what}" for finding in report.details),
         f"{report.events} events: {counts}",
+        *(f"{n} batches are of facts on the log {name!r}, forked from" for name, n in report.upstream.items()),
         f"{report.seals} seals hold or are named above, {report.unsealed} records are not sealed",
         f"{report.findings} findings: {kinds}" if report.findings else "everything holds",
     ]
@@ -130,7 +133,7 @@ def seal(
     from consumers.reader import Reader
     from producers.publisher import Publisher
     from rollog.progress import progress
-    from rollog.sealing import make_seals, report_of, write_seals
+    from streams.sealer import make_seals, write_seals
 
     called = with_log(invocation(config, flags, home, run=run_name))
     log = called.settings.log
@@ -143,14 +146,14 @@ def seal(
             write_seals(publisher, seals)
         finally:
             publisher.close()
-    report = report_of(seals, applied=apply)
+    num_records = sum(made.num_records for made in seals)
     if as_json:
-        print_json(report)
+        print_json({"applied": apply, "num_records": num_records, "seals": seals})
     else:
         for made in seals:
             typer.echo(f"{made.topic}[{made.partition}]: {made.first} to {made.end}, {made.digest}")
         done = "sealed" if apply else "would be sealed; --apply writes it"
-        typer.echo(f"{report.num_records} records {done}")
+        typer.echo(f"{num_records} records {done}")
 
 
 def report(
@@ -192,9 +195,9 @@ def report_bias(
     if as_json:
         print_json(found)
         return
-    from rich.console import Console
+    from rollog.console import wide_console
 
-    console = Console()
+    console = wide_console()
     for table in tables_of(found):
         console.print(table, "")
     for line in found.biased or ("nothing trains more or less often than chance explains",):

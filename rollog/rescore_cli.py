@@ -124,9 +124,9 @@ def compare(
     if as_json:
         print_json({"first": first, "second": second, **comparison_tree(outcome.comparison)})
         return
-    from rich.console import Console
+    from rollog.console import wide_console
 
-    print_comparison(outcome.comparison, Console())
+    print_comparison(outcome.comparison, wide_console())
 
 
 def mount(app: typer.Typer) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from rollog.console import wide_console
 from rollog.progress import progress
 from streams.rescoring.comparison import Comparison
 from streams.rescoring.groups import GroupTally
@@ -94,7 +95,7 @@ def distribution_tree(distribution: Distribution) -> Tree:
 
 def print_report(plan: Plan, outcome: Outcome, *, out: TextIO) -> None:
     """Print it for people."""
-    console = Console(file=out)
+    console = wide_console(out)
     console.print(f"scoring {plan.scoring.scoring_id} against {plan.against}", markup=False)
     print_comparison(outcome.comparison, console)
     said = f"{outcome.num_written} rewards written" if plan.applies else "nothing written; --apply writes the rewards"

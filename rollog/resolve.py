@@ -49,7 +49,25 @@ def resolve(files: Sequence[Path] = (), flags: Sequence[str] = (), environ: Mapp
     if not settings.run or "/" in settings.run or settings.run.startswith("."):
         raise ConfigError(f"run = {settings.run!r}: it names a folder; wanted a plain name, demo-1, say")
     check(settings)
+    check_verifiers(settings)
     return settings
+
+
+def check_verifiers(settings: Settings) -> None:
+    """Raise ConfigError where `tasks.verifiers` names what is neither in `verifier.named` nor a kind."""
+    if not settings.tasks.verifiers:
+        return
+    from streams.verifiers import VERIFIERS
+
+    for domain, name in settings.tasks.verifiers.items():
+        choice = settings.verifier.named.get(name)
+        kind = name if choice is None else choice.kind
+        if kind not in VERIFIERS:
+            field = f"tasks.verifiers.{domain}" if choice is None else f"verifier.named.{name}.kind"
+            raise ConfigError(
+                f"{field} = {kind!r}: no verifier is known by it; wanted one of {', '.join(sorted(VERIFIERS))}, or a "
+                f"name that verifier.named gives to one (now: {', '.join(sorted(settings.verifier.named)) or 'none'})"
+            )
 
 
 def save(settings: Settings, run_dir: Path) -> Path:

@@ -27,6 +27,7 @@ SERVICES: dict[str, str] = {
     "assembler": "streams.assembler:run_assembler",
     "alerts": "streams.alerts:run_alerts",
     "learner": "learner.loop:run_learner",
+    "sealer": "streams.sealer:run_sealer",
 }
 """In the order of stopping: first what brings in new work, last what uses it up."""
 

@@ -107,7 +107,8 @@ def plain(value: Any, *, brief: bool) -> Any:
     if isinstance(value, PackedArray):
         return plain_array(value, brief=brief)
     if isinstance(value, msgspec.Struct):
-        return {name: plain(getattr(value, name), brief=brief) for name in value.__struct_fields__}
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return {name: plain(item, brief=brief) for name, item in fields.items()}
     if isinstance(value, dict):
         return {str(name): plain(item, brief=brief) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

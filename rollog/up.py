@@ -2,7 +2,8 @@
 
     up (this process, one event loop)
      |-- broker    only where no cluster is configured and none runs yet; started first, stopped last
-     |-- issuer, evaluator, generator, executor, verifier, assembler, learner    one process each, stopped in this order
+     |-- issuer, evaluator, generator, executor, verifier, assembler, learner, sealer    one process each, stopped in
+     |   this order
 
 What must hold: whatever ends unasked is started again; whatever is stopped loses nothing; no process is left.
 """

@@ -7,7 +7,7 @@ effect is never older than its cause.
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,17 +18,20 @@ from consumers.index import Index, OnProgress
 from consumers.offsets import At
 from consumers.raw import RawRecord, to_event
 from consumers.sealing import TOPIC as SEALS
-from consumers.sealing import SealCheck
+from consumers.sealing import SealCheck, read_seals
 from producers.blobs import BlobStore
 from rollog.expected_ids import expected_id
-from rollog.verify_queries import ABSENCE, COUNTS, QUERIES, STRICT
+from rollog.verify_queries import ABSENCE, COUNTS, QUERIES, STRICT, UPSTREAM
+from schemas.commands import CommandGiven
 from schemas.errors import DecodeError
 from schemas.events import Event, Position
+from schemas.forks import FORK, Fork, fork_of
 from schemas.ids import digest_of
 from schemas.seals import LogSealed
 from schemas.steps import StepTaken
 from schemas.topics import FOREVER_MS, TOPICS
 
+FindIndex = Callable[[str], Path | None]
 MOST_DETAILS = 200
 """Findings that a report names; all are counted."""
 PROGRESS_EVERY = 5_000
@@ -63,6 +66,8 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What something misses that may lie before the beginning, of a log that was trimmed."""
     unsealed: int
     """Records that no seal covers."""
+    upstream: dict[str, int] = {}
+    """A fork's recorded batches, whose causes are facts of the log forked from, by the namespace of that."""
 
 
 class Verification:
@@ -76,6 +81,7 @@ class Verification:
         self._by_kind: Counter[str] = Counter()
         self._details: list[Finding] = []
         self._num_events = self._num_batches_gone = self._num_unsealed = self._num_beyond = 0
+        self.forks: list[Fork] = []
         cut = {topic for (topic, _), (first, _) in judged.items() if first > 0}
         self._has_lost_batches = "batches" in cut
         self._is_trimmed = any(TOPICS[topic].retention_ms == FOREVER_MS for topic in cut)
@@ -98,11 +104,13 @@ class Verification:
             return
         self._num_events += 1
         self._index.add(event)
+        if isinstance(event.record, CommandGiven) and event.record.command == FORK:
+            self.forks.append(fork_of(event.record, where))
         if self._is_judged(where):
             self._check(event, where)
 
-    def finish(self, *, strict: bool) -> VerifyReport:
-        """Return what was found."""
+    def finish(self, *, strict: bool, find_index: FindIndex = lambda namespace: None) -> VerifyReport:
+        """Return what was found; `find_index` gives the index of another log, up to date, where there is that log."""
         self._index.flush()
         for at, (_, end) in self._judged.items():
             if self._next[at] < end:
@@ -112,6 +120,7 @@ class Verification:
         for kind, query in (QUERIES | STRICT if strict else QUERIES).items():
             for row in self._index.ask(query):
                 self._judge(kind, *row)
+        upstream = {fork.source_namespace: self._follow(fork, find_index) for fork in self.forks}
         if strict and self._num_unsealed:
             self._by_kind["unsealed"] += self._num_unsealed
         return VerifyReport(
@@ -125,7 +134,24 @@ class Verification:
             batches_gone=self._num_batches_gone,
             beyond=self._num_beyond,
             unsealed=self._num_unsealed,
+            upstream=upstream,
         )
+
+    def _follow(self, fork: Fork, find_index: FindIndex) -> int:
+        """Compare a fork's batches with the log forked from, where that is there; returns how many there are."""
+        query = "SELECT count(DISTINCT id) FROM batches WHERE number NOTNULL AND run = ?"
+        num_batches = int((self._index.one(query, fork.run_id) or (0,))[0])
+        path = find_index(fork.source_namespace) if num_batches else None
+        if path is None:
+            return num_batches
+        self._index.db.execute("ATTACH ? AS upstream", (str(path),))
+        try:
+            for kind, query in UPSTREAM.items():
+                for row in list(self._index.ask(query, f"{fork.source_namespace!r}")):
+                    self._judge(kind, *row)
+        finally:
+            self._index.db.execute("DETACH upstream")
+        return num_batches
 
     def _check(self, event: Event[object], where: Position) -> None:
         """Look at what an event says of itself."""
@@ -176,12 +202,13 @@ def verify(
     scratch: Path,
     strict: bool = False,
     on_progress: OnProgress = lambda done, total: None,
+    find_index: FindIndex = lambda namespace: None,
 ) -> VerifyReport:
     """Check a log; `judged` was asked of the cluster before `read_to`, `scratch` is to hold the index.
 
     Raises LogError.
     """
-    seals = [record for record in read_seals(open_reader, judged) if isinstance(record, LogSealed)]
+    seals = read_seals(open_reader, judged)
     total = sum(end - first for first, end in read_to.values())
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="verify-", dir=scratch) as folder:
@@ -193,7 +220,7 @@ def verify(
                 found.add(raw)
                 if number % PROGRESS_EVERY == 0:
                     on_progress(number, total)
-            return found.finish(strict=strict)
+            return found.finish(strict=strict, find_index=find_index)
         finally:
             reader.close()
             index.close()
@@ -202,15 +229,3 @@ def verify(
 def begin(bounds: Bounds) -> Mapping[At, int]:
     """Return the first offset of each partition."""
     return {at: first for at, (first, _) in bounds.items()}
-
-
-def read_seals(open_reader: OpenReader, bounds: Bounds) -> list[object]:
-    """Return the records of the seals that there are, repeats left out; those that cannot be read are passed over."""
-    start = {at: first for at, (first, _) in bounds.items() if at[0] == SEALS}
-    if not start:
-        return []
-    reader = open_reader([SEALS], start=start, bounded=True, on_undecodable=lambda _raw, _error: None)
-    try:
-        return [event.record for event in reader]
-    finally:
-        reader.close()

@@ -9,6 +9,7 @@ QUERIES: dict[str, str] = {
     "cause": """
         SELECT e.place, 'caused by ' || e.cause || ', which is not on the log' FROM events e
         WHERE e.cause != '' AND NOT EXISTS (SELECT 1 FROM events c WHERE c.id = e.cause)
+        AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.place = e.place AND b.number NOTNULL)
     """,
     "undecodable": """
         SELECT u.place, u.error || '; no dead letter is about it' FROM undecodable u
@@ -18,15 +19,15 @@ QUERIES: dict[str, str] = {
         SELECT e.place, 'a ' || e.kind || ' of task ' || e.task || ', which nobody issued' FROM events e
         WHERE e.task != '' AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.task = e.task)
         AND NOT EXISTS (SELECT 1 FROM letters l WHERE l.origin = e.place)
+        AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.task = e.task AND b.number NOTNULL)
     """,
     "end": """
         SELECT max(place), 'task ' || task || ' ends ' || count(DISTINCT end) || ' times: '
         || group_concat(DISTINCT what) FROM (
-            SELECT place, task, id AS end, 'batch ' || id AS what, scoring FROM batches
-            UNION ALL SELECT place, task, id, 'decision ' || reason, 'live' FROM decisions WHERE stage = 'assembler'
-            UNION ALL SELECT l.place, t.task, 'letter', 'dead letter', 'live'
-            FROM letters l JOIN tasks t ON t.place = l.origin
-        ) GROUP BY task, scoring HAVING count(DISTINCT end) > 1
+            SELECT place, task, id AS end, 'batch ' || id AS what FROM batches WHERE NOT rebuilt
+            UNION ALL SELECT place, task, id, 'decision ' || reason FROM decisions WHERE stage = 'assembler'
+            UNION ALL SELECT l.place, t.task, 'letter', 'dead letter' FROM letters l JOIN tasks t ON t.place = l.origin
+        ) GROUP BY task HAVING count(DISTINCT end) > 1
     """,
     "turn": """
         SELECT r.place, 'rollout ' || r.task || '/' || r.sample || ' ended after ' || r.num_turns
@@ -41,7 +42,7 @@ QUERIES: dict[str, str] = {
             ELSE ': the reward is ' || coalesce(w.value, 'invalid') || ', but batch ' || b.id || ' has ' || r.reward END
         FROM batches b JOIN batch_rows r ON r.place = b.place LEFT JOIN rewards w ON w.place = (
             SELECT min(f.place) FROM rewards f WHERE f.task = b.task AND f.sample = r.sample AND f.scoring = b.scoring
-        ) WHERE w.value IS NOT r.reward
+        ) WHERE w.value IS NOT r.reward AND b.number IS NULL
     """,
     "advantage": """
         SELECT b.place, 'rollout ' || b.task || '/' || r.sample || ': advantage ' || r.advantage
@@ -53,14 +54,16 @@ QUERIES: dict[str, str] = {
     "reward of a decision": """
         SELECT d.place, 'task ' || d.task || ': its ' || d.num_valid || ' valid rewards have mean ' || avg(w.value)
         || ', but the decision says ' || d.reward_mean FROM decisions d JOIN rewards w ON w.task = d.task
-        WHERE d.stage = 'assembler' AND w.scoring = 'live' AND w.value NOTNULL AND w.place = (
-            SELECT min(f.place) FROM rewards f WHERE f.task = w.task AND f.sample = w.sample AND f.scoring = 'live'
+        WHERE d.stage = 'assembler' AND w.scoring = (
+            SELECT t.scoring FROM tasks t WHERE t.task = d.task ORDER BY t.place LIMIT 1
+        ) AND w.value NOTNULL AND w.place = (
+            SELECT min(f.place) FROM rewards f WHERE f.task = w.task AND f.sample = w.sample AND f.scoring = w.scoring
         ) GROUP BY d.place HAVING count(*) = d.num_valid AND abs(avg(w.value) - d.reward_mean) > 1e-6
     """,
     "verifier": """
         SELECT w.place, 'rollout ' || w.task || '/' || w.sample || ' was scored by ' || w.config
         || ', but its task asks for ' || t.verifier FROM rewards w JOIN tasks t ON t.task = w.task
-        WHERE w.scoring = 'live' AND w.config != t.verifier
+        WHERE w.scoring = t.scoring AND w.config != t.verifier
     """,
     "trained twice": """
         SELECT max(step_place), 'batch ' || batch || ' was trained on in steps ' || group_concat(DISTINCT step)
@@ -138,7 +141,7 @@ ABSENCE = ("cause", "unissued", "turn", "reward", "step", "policy", "parent", "v
 STRICT: dict[str, str] = {
     "open": """
         SELECT t.place, 'task ' || t.task || ' has not ended' FROM tasks t
-        WHERE NOT EXISTS (SELECT 1 FROM batches b WHERE b.task = t.task)
+        WHERE NOT EXISTS (SELECT 1 FROM batches b WHERE b.task = t.task AND NOT b.rebuilt)
         AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.task = t.task AND d.stage = 'assembler')
         AND NOT EXISTS (SELECT 1 FROM letters l WHERE l.origin = t.place)
     """,
@@ -158,6 +161,28 @@ STRICT: dict[str, str] = {
     """,
 }
 """What is no fault, since of one id the first event counts, but tells of kills; a quiet run that is over has none."""
+
+UPSTREAM: dict[str, str] = {
+    "cause": """
+        SELECT e.place, 'caused by ' || e.cause || ', which is not on the log forked from, ' || ?1
+        FROM main.batches b JOIN main.events e ON e.place = b.place
+        WHERE b.number NOTNULL AND NOT EXISTS (SELECT 1 FROM upstream.events c WHERE c.id = e.cause)
+    """,
+    "unissued": """
+        SELECT b.place, 'a batch of task ' || b.task || ', which nobody issued on the log forked from, ' || ?1
+        FROM main.batches b
+        WHERE b.number NOTNULL AND NOT EXISTS (SELECT 1 FROM upstream.tasks t WHERE t.task = b.task)
+    """,
+    "reward": """
+        SELECT b.place, 'rollout ' || b.task || '/' || r.sample || ': batch ' || b.id || ' has reward ' || r.reward
+        || ', but on the log forked from, ' || ?1 || ', it is ' || coalesce(w.value, 'not there')
+        FROM main.batches b JOIN main.batch_rows r ON r.place = b.place LEFT JOIN upstream.rewards w ON w.place = (
+            SELECT min(f.place) FROM upstream.rewards f
+            WHERE f.task = b.task AND f.sample = r.sample AND f.scoring = b.scoring
+        ) WHERE b.number NOTNULL AND w.value IS NOT r.reward
+    """,
+}
+"""By kind of finding: what a fork's batches must have on the log forked from, whose index is there as `upstream`."""
 
 COUNTS: dict[str, str] = {
     "tasks": "SELECT count(DISTINCT task) FROM tasks",

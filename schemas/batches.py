@@ -42,5 +42,20 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     scoring_id: str = "live"
     oldest_version: int
     newest_version: int
+    rebuilt: bool | None = None
+    """Whether it was made again from history. None under `live`, as it was before there was this field: then a
+    batch of another scoring could only be a rebuilt one."""
     commands_end: int = 0
     """How far `commands` had been read when it was made: what it leaves out is judged by the commands before that."""
+    number: int | None = None
+    """Of what a fork trains on: its place in that sequence, from 0. The group's facts are on the log forked from."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether it was made for a fork, of rollouts that another policy's run recorded."""
+        return self.number is not None
+
+    @property
+    def is_rebuilt(self) -> bool:
+        """Return whether it was made again from history, and is not how its task ended."""
+        return self.scoring_id != "live" if self.rebuilt is None else self.rebuilt

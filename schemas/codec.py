@@ -16,10 +16,9 @@ import msgspec
 
 from schemas.errors import DecodeError
 from schemas.events import Event, Position
-from schemas.ids import digest_of
 from schemas.limits import MAX_RECORD_BYTES
 from schemas.topics import TOPICS, get_topic
-from schemas.upcasts import ADDED, current_version, upcast
+from schemas.upcasts import current_version, upcast
 
 R = TypeVar("R")
 RawHeaders = Iterable[tuple[str, bytes | str | None]]
@@ -52,17 +51,6 @@ def encode_value(record: object) -> bytes:
     return ENCODER.encode(record)
 
 
-def record_digest(record: object) -> str:
-    """Return the digest of a record's content, independent of its envelope and of fields that it was written before."""
-    added = ADDED.get(type(record).__name__)
-    if added is None:
-        return digest_of(encode_value(record))
-    fields = {name: getattr(record, name) for name in record.__struct_fields__}  # type: ignore[attr-defined]
-    defaults = dict(zip(reversed(fields), reversed(record.__struct_defaults__), strict=False))  # type: ignore[attr-defined]
-    kept = {name: value for name, value in fields.items() if name not in added or value != defaults[name]}
-    return digest_of(ENCODER.encode(kept))
-
-
 @lru_cache(maxsize=16)
 def encode_time(time_s: float) -> bytes:
     """Return the RFC 3339 time of seconds since the epoch; what is written at once has one time."""
@@ -79,13 +67,40 @@ def encode_headers(event: Event[Any]) -> list[tuple[str, bytes]]:
         ("ce_time", encode_time(event.time_s)),
         ("content-type", CONTENT_TYPE),
     ]
-    optional = (
-        ("ce_subject", event.subject),
-        ("ce_causationid", event.causation_id),
-        ("ce_correlationid", event.correlation_id),
-        ("traceparent", event.traceparent),
-    )
-    return headers + [(name, text.encode()) for name, text in optional if text]
+    if event.subject:
+        headers.append(("ce_subject", event.subject.encode()))
+    if event.causation_id:
+        headers.append(("ce_causationid", event.causation_id.encode()))
+    if event.correlation_id:
+        headers.append(("ce_correlationid", event.correlation_id.encode()))
+    if event.traceparent:
+        headers.append(("traceparent", event.traceparent.encode()))
+    return headers
+
+
+class EnvelopeForm:
+    """`encode_headers` for many events of one type and one source."""
+
+    def __init__(self, record: type[Any], *, source: str) -> None:
+        self._constant = (("ce_type", TYPES[record].encode()), ("ce_source", source.encode()))
+
+    def headers(
+        self, event_id: str, time_s: float, *, subject: str, cause: bytes, correlation: bytes, trace: bytes
+    ) -> list[tuple[str, bytes]]:
+        """Return the envelope of an event about something, with a cause; `trace` may be empty."""
+        headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_id", event_id.encode()),
+            *self._constant,
+            ("ce_time", encode_time(time_s)),
+            ("content-type", CONTENT_TYPE),
+            ("ce_subject", subject.encode()),
+            ("ce_causationid", cause),
+            ("ce_correlationid", correlation),
+        ]
+        if trace:
+            headers.append(("traceparent", trace))
+        return headers
 
 
 def new_event(

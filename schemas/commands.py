@@ -10,7 +10,8 @@ class CommandGiven(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     command: str
-    """`quarantine`, `lift_quarantine`, `rollback`, `declare_scoring`; `stop_issuing`, `pause_domain` and the like."""
+    """`declare_scoring`, `use_scoring`, `quarantine`, `lift_quarantine`, `rollback`; `stop_issuing`, `pause_domain` and
+    the like."""
     target: str
     """What it is about: a domain, a run, a policy, a rollout."""
     arguments: dict[str, str | float | bool] = {}

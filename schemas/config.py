@@ -14,7 +14,7 @@ import msgspec
 from schemas.alerts import Signal
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
-from schemas.scorings import LIVE, VerifierChoice
+from schemas.scorings import ALL_DOMAINS, LIVE, VerifierChoice
 from schemas.tasks import SamplingParams
 
 
@@ -30,12 +30,15 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     replication: int = 1
     client: dict[str, str] = {}
     """Passed to the client libraries as they are: SASL, TLS. Never printed."""
+    seal_every_s: float = 300.0
+    """Seconds from one sealing of what the log has gained to the next; 0 seals nothing by itself."""
 
     def __repr__(self) -> str:
         """Return all but the client settings' values, which may be secrets: a traceback may show this."""
         return (
             f"LogSettings(bootstrap={self.bootstrap!r}, namespace={self.namespace!r}, partitions={self.partitions}, "
-            f"replication={self.replication}, client=<{', '.join(sorted(self.client))}>)"
+            f"replication={self.replication}, client=<{', '.join(sorted(self.client))}>, "
+            f"seal_every_s={self.seal_every_s})"
         )
 
 
@@ -50,6 +53,9 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     deadline_s: float = 120.0
     wall_s: float = 5.0
     """Of one execution."""
+    verifiers: dict[str, str] = {}
+    """By domain (`*` is every other one): a name in `verifier.named`, or a kind, that training tasks are issued with in
+    place of the domain's own. Held-out tasks keep that, so that evaluation measures the same whatever trains."""
 
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,6 +73,10 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Sequences decoded at once."""
     num_threads: int = 1
     logprob_dtype: Literal["f4", "f2"] = "f4"
+    script: Literal["half_right", "shortcut"] = "half_right"
+    """Of the scripted sampler: `shortcut` mostly writes what runs whatever was asked."""
+    script_tokens: Literal["bytes", "policy"] = "bytes"
+    """Of the scripted sampler: in whose tokens it writes; a policy can train on its own only."""
 
 
 class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,9 +140,13 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Checkpoints kept besides the first, the last and every `keep_every`th."""
     keep_every: int = 20
     scoring: str = LIVE
-    """Whose batches are trained on; those of other scorings are passed over. `rollog rebatch` makes them."""
+    """Whose batches are trained on: `live` are those that tasks ended with, under whichever scoring they were issued;
+    any other id means that scoring's alone, those that `rollog rebatch` made of history too."""
     dedupe_window: int = 65_536
     """Batch ids remembered to drop repeats."""
+    offline: bool = False
+    """Whether a fork trains on what was recorded upstream: in that order, whatever its age, until it is used up.
+    Without, what is left of it is passed over, with a decision."""
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -277,8 +291,17 @@ def check(settings: Settings) -> None:
     for field, value in positive.items():
         if value <= 0:
             raise ConfigError(f"{field} = {value}: wanted more than 0")
+    if settings.log.seal_every_s < 0:
+        raise ConfigError(f"log.seal_every_s = {settings.log.seal_every_s}: wanted seconds, or 0 for never")
     if not settings.tasks.domains or any(weight < 0 for weight in settings.tasks.domains.values()):
         raise ConfigError(f"tasks.domains = {settings.tasks.domains}: wanted at least one domain, no weight below 0")
+    for domain in settings.tasks.verifiers:
+        if domain not in (ALL_DOMAINS, *settings.tasks.domains):
+            known = ", ".join(settings.tasks.domains)
+            raise ConfigError(
+                f"tasks.verifiers.{domain} = {settings.tasks.verifiers[domain]!r}: no task of such a domain is issued; "
+                f"wanted one of tasks.domains ({known}), or {ALL_DOMAINS!r} for every other one"
+            )
     check_together(settings)
 
 

@@ -4,6 +4,7 @@ The same cause, type, index and maker give the same id, so work that is done twi
 """
 
 import hashlib
+from collections.abc import Callable
 
 
 def derive_id(cause: str, type_name: str, index: int | str, maker: str = "") -> str:
@@ -11,6 +12,17 @@ def derive_id(cause: str, type_name: str, index: int | str, maker: str = "") -> 
     place = str(index)
     joined = f"{len(cause)}:{cause}{len(type_name)}:{type_name}{len(place)}:{place}{len(maker)}:{maker}"
     return hashlib.sha256(joined.encode()).hexdigest()[:32]
+
+
+def deriver(type_name: str, index: int | str, maker: str = "") -> Callable[[str], str]:
+    """Return `derive_id` for one type, index and maker and many causes."""
+    place = str(index)
+    rest = f"{len(type_name)}:{type_name}{len(place)}:{place}{len(maker)}:{maker}"
+
+    def derive(cause: str) -> str:
+        return hashlib.sha256(f"{len(cause)}:{cause}{rest}".encode()).hexdigest()[:32]
+
+    return derive
 
 
 def derive_seed(*parts: int | str) -> int:

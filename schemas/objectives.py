@@ -4,6 +4,8 @@ Per token: rho = current / behaviour, w = proximal / behaviour, q = current / pr
 learner's weights at the start of the step. The behaviour log-probability is the one recorded at sampling.
 """
 
+from typing import Annotated
+
 import msgspec
 
 
@@ -34,4 +36,24 @@ class DecoupledPpo(
     num_epochs: int = 1
 
 
-Objective = Cispo | Grpo | DecoupledPpo
+class Topr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="topr"):
+    """Tapered off-policy REINFORCE, for recorded rollouts of any age (arXiv 2503.14286).
+
+    What earned more than its group's mean counts in full, however unlikely it was; what earned less counts by its whole
+    rollout's ratio, bounded, so that what the policy no longer does is not pushed down without end.
+    """
+
+    high: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    """Bound on the ratio of a rollout of negative advantage."""
+
+
+class M2po(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="m2po"):
+    """REINFORCE on ratios whose second moment is bounded, for rollouts of any age (arXiv 2510.01161).
+
+    The fewest tokens of the step are masked such that the mean of (log rho)^2 over the others is at most `tau`.
+    """
+
+    tau: Annotated[float, msgspec.Meta(gt=0)] = 0.04
+
+
+Objective = Cispo | Grpo | DecoupledPpo | Topr | M2po

@@ -26,6 +26,13 @@ class RewardScored(msgspec.Struct, frozen=True, kw_only=True):
     """Which pass over history this belongs to."""
     attempts: int = 1
     score_s: float = 0.0
+    own: bool = False
+    """Whether the task was issued under this scoring; not said under `live`, which always is a task's own."""
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether it is the task's own reward, which it trains on: a shadow's or a later scoring's is not."""
+        return self.scoring_id == "live" or self.own
 
     def __post_init__(self) -> None:
         """Refuse a reward that is neither a value in [0, 1] nor invalid with a reason."""

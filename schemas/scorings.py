@@ -9,14 +9,16 @@ from typing import Literal
 
 import msgspec
 
+from schemas.content import record_digest
 from schemas.errors import ConfigError
-from schemas.ids import derive_id, digest_of
+from schemas.ids import derive_id
 from schemas.tasks import VerifierSpec
 
 LIVE = "live"
 """The scoring by each task's own verifier spec; the one that trains where no command says otherwise."""
 DECLARE, USE = "declare_scoring", "use_scoring"
 """Commands: an id is taken for a configuration; tasks that are issued from now on train on it."""
+ALL_DOMAINS = "*"
 DIGITS = 12
 PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
@@ -52,7 +54,7 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """Return the configuration's digest, which does not depend on the id."""
-        return digest_of(msgspec.msgpack.encode((self.choice, self.verifier_version)))
+        return record_digest((self.choice, self.verifier_version))
 
     def spec_for(self, own: VerifierSpec) -> VerifierSpec:
         """Return what is applied to a task whose own spec is `own`."""

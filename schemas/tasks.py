@@ -30,7 +30,7 @@ class VerifierSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str
-    """Name in the verifier registry: `stdout_match`, `exact_match`."""
+    """Name in the verifier registry: `stdout_match`, `exact_match`, `exit_status`."""
     expected: str
     partial: Literal["none", "lines", "prefix"] = "none"
     """Credit for part of an answer: share of equal lines, share of an equal beginning, or all or nothing."""
@@ -73,6 +73,8 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
     """The exact version to sample with; None is whichever is newest."""
     deadline_s: float = 300.0
     """Seconds from issue to the end of its rollouts; each later stage adds a grace of its own."""
+    scoring_id: str = "live"
+    """Whose rewards it ends by and trains on; `verifier` is that scoring's spec for it."""
 
     def __post_init__(self) -> None:
         """Refuse what no stage could ever finish."""

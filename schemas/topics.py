@@ -164,7 +164,7 @@ TOPICS: dict[str, Topic] = {
             purpose="What stretches of the log were, in digests, so that an edit of old history is found.",
             records=(LogSealed,),
             key="topic[partition]",
-            written_by="rollog seal",
+            written_by="sealer, rollog seal",
             by_task=False,
         ),
         Topic(

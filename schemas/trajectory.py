@@ -51,13 +51,13 @@ class Trajectory:
     @property
     def is_whole(self) -> bool:
         """Return whether it ended and all its turns, and their executions, are here."""
-        end = self.end
-        if end is None or self.num_turns < end.num_turns:
+        if None not in self.ended:
             return False
-        if end.why == "deadline":
-            return True
+        end, turns = self.ended[None].record, self.turns
         for turn in range(end.num_turns):
-            if turn not in self.executions and self.turns[turn].record.action is not None:
+            if turn not in turns:
+                return False
+            if turn not in self.executions and end.why != "deadline" and turns[turn].record.action is not None:
                 return False
         return True
 

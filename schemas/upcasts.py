@@ -1,6 +1,7 @@
 """Old records on the way to their present shape, one version at a time.
 
-A version is raised only where a field goes or changes its meaning; new fields come last, with defaults, and need none.
+A version is raised only where a field goes or gets another name; new fields come last, with defaults, and need none. A
+field that changes its meaning gets another name: who reads only some fields of a record goes by their names alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,10 +14,6 @@ Upcast = Callable[[Fields], Fields]
 
 VERSIONS: dict[str, int] = {}
 """Present version by record name; 1 where it is not listed."""
-
-ADDED: dict[str, tuple[str, ...]] = {"Batch": ("commands_end",)}
-"""Fields, by class, that came after digests of such records were on logs: where they have their defaults, a digest
-leaves them out, so that what was written before them has the digest that it had."""
 
 UPCASTS: dict[tuple[str, int], Upcast] = {}
 """How fields of (record name, version) become those of the next version."""

@@ -106,7 +106,7 @@ class Watch:
         self._runtime.telemetry.events.labels(topic, "in").inc()
         decoder = self._decoders[topic]
         try:
-            record = decoder.record(raw.key, raw.value, list(raw.headers)) or decoder.whole(raw)
+            record = decoder.record(raw.key, raw.value, lambda: list(raw.headers)) or decoder.whole(raw)
         except DecodeError:
             return  # those who work on it put it aside
         for one in self.windows.take(record, (raw.key or b"").decode(), raw.timestamp_ms / 1000):

@@ -40,11 +40,16 @@ def has_ended(task: OpenTask) -> bool:
     return bool(task.outputs)
 
 
+def is_end(record: Batch | Decision) -> bool:
+    """Return whether it is how a task ended: the learner's decisions are about batches, rebuilt ones about history."""
+    return record.stage == "assembler" if isinstance(record, Decision) else not record.is_rebuilt
+
+
 def end_id(end: Batch | Decision) -> str:
     """Return the event id of a group's end."""
     if isinstance(end, Batch):
         return derive_id(end.task_id, "batch", 0, end.scoring_id)
-    return derive_id(end.task_id, "decision", 0, LIVE)
+    return derive_id(end.task_id, "decision", 0, LIVE)  # whatever the scoring: a task has one
 
 
 def read_context_tokens(policy: Path) -> int | None:
@@ -88,7 +93,7 @@ class GroupStage:
             return
         assert event.position is not None
         self._telemetry.events.labels(event.position.topic, "in").inc()
-        if isinstance(event.record, RewardScored) and event.record.scoring_id != LIVE:
+        if isinstance(event.record, RewardScored) and not event.record.is_own:
             ack()  # a shadow's, or of history that was scored again: its tasks may be long over
             return
         now_s = time.time()
@@ -97,8 +102,8 @@ class GroupStage:
             self._end_if_due(task, now_s)
 
     def recall(self, outputs: list[Event[Any]]) -> None:
-        """Learn which tasks have ended; the learner's decisions are about batches that are there."""
-        self._tasks.recall(o for o in outputs if not isinstance(o.record, Decision) or o.record.stage == "assembler")
+        """Learn which tasks have ended."""
+        self._tasks.recall(output for output in outputs if is_end(output.record))
 
     def revoke(self, partitions: set[int]) -> None:
         """Forget the tasks of partitions that another instance has now."""

@@ -39,11 +39,11 @@ def assemble(
     settings: AssemblerSettings,
     now_s: float,
     context_tokens: int | None = None,
-    scoring_id: str = LIVE,
+    scoring_id: str | None = None,
     barred: Barred | None = None,
     commands_end: int = 0,
 ) -> Batch | Decision | None:
-    """Return how the group ends, None while it is to wait.
+    """Return how the group ends by its own rewards, or would have ended by those of `scoring_id`; None while it waits.
 
     It ends once every sample has a reward and the valid ones all their turns, or at its deadline and the assembler's
     grace with what is there by then. `context_tokens` is the longest sequence that the policy can take, where known;
@@ -53,13 +53,14 @@ def assemble(
     if task is None:
         return None
     is_late = now_s >= group.tasks[None].time_s + task.deadline_s + settings.grace_s
-    is_all_scored = is_scored(task, group, scoring_id)
+    by_scoring = task.scoring_id if scoring_id is None else scoring_id
+    is_all_scored = is_scored(task, group, by_scoring)
     if not is_all_scored and not is_late:
         return None
     rewards = {
         sample: reward
         for sample in range(task.num_samples)
-        if (reward := reward_in(group.sample(sample), scoring_id)) is not None
+        if (reward := reward_in(group.sample(sample), by_scoring)) is not None
     }
     scored = {sample: reward for sample, reward in rewards.items() if reward.value is not None}
     if task.split == "held_out":
@@ -76,8 +77,12 @@ def assemble(
     if len(left) < settings.min_valid:
         why = ", ".join(sorted({out[sample] for sample in valid if sample in out}))
         return decide(task, "quarantined", left, f"{len(valid) - len(left)} of {len(valid)} by {why}")
-    end = end_with_rows(task, group, left, context_tokens, scoring_id)
-    return msgspec.structs.replace(end, commands_end=commands_end) if isinstance(end, Batch) else end
+    end = end_with_rows(task, group, left, context_tokens, by_scoring)
+    if isinstance(end, Decision):
+        return end
+    is_as_ever = scoring_id is None and task.scoring_id == LIVE
+    rebuilt = None if is_as_ever else scoring_id is not None
+    return msgspec.structs.replace(end, commands_end=commands_end, rebuilt=rebuilt)
 
 
 def has_all_turns(trajectory: Trajectory) -> bool:

@@ -31,7 +31,7 @@ class Evaluations:
         self._ends: dict[str, Decision] = {}
 
     def is_due(self, version: int) -> bool:
-        """Return whether a version is to be evaluated."""
+        """Return whether a version is to be evaluated, be it the run's first or not."""
         every, last = self._settings.evaluation.every, self._settings.learner.steps
         return every > 0 and (version % every == 0 or version == last > 0)
 
@@ -41,7 +41,8 @@ class Evaluations:
             return
         match record:
             case PolicyPublished() if record.policy == self._settings.policy.name:
-                if self.is_due(record.version) and record.version not in self._known:
+                is_first = record.parent is None and self._settings.evaluation.every > 0  # a fork's is not version 0
+                if (is_first or self.is_due(record.version)) and record.version not in self._known:
                     self._known.add(record.version)
                     self._tasks |= {task.task_id: task for task in self._held_out(record.version)}
                     self._forget_scored()

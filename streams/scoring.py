@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.events import Event
 from schemas.executions import ExecutionFinished
 from schemas.ids import derive_id, rollout_id
@@ -18,6 +18,9 @@ from schemas.tasks import TaskIssued, VerifierSpec
 from schemas.trajectory import Group, Trajectory, order_of
 from streams.verifiers import VERIFIERS
 from streams.verifiers.interface import Score
+
+WITHOUT_WORTH = ("infrastructure", "deadline")
+"""Ends after which nothing is known of what a rollout is worth."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +64,7 @@ def trajectory_of(job: Job) -> Trajectory:
 def without_worth(trajectory: Trajectory) -> Finding | None:
     """Return why nothing can be known of a whole trajectory's worth; None where a verifier may judge it."""
     end = trajectory.end
-    if end is not None and end.why in ("infrastructure", "deadline"):
+    if end is not None and end.why in WITHOUT_WORTH:
         return Finding(invalid_reason=end.why, detail=f"the rollout ended by {end.why}")
     for event in trajectory.executions.values():
         outcome = event.record.outcome
@@ -77,10 +80,14 @@ def reward_of(
     *,
     spec: VerifierSpec | None = None,
     digest: str = "",
-    scoring_id: str = LIVE,
+    scoring_id: str = "",
 ) -> RewardScored:
-    """Return the reward that a finding is, by the task's own spec unless another, whose digest is this, was applied."""
+    """Return the reward that a finding is, by the task's own spec and under its own scoring unless others are given.
+
+    `digest` is that of `spec`, where it is known.
+    """
     spec = spec or task.verifier
+    scoring_id = scoring_id or task.scoring_id
     verifier = VERIFIERS.get(spec.kind)
     score = finding.score
     return RewardScored(
@@ -98,6 +105,7 @@ def reward_of(
         scoring_id=scoring_id,
         attempts=finding.attempts,
         score_s=finding.score_s,
+        own=scoring_id == task.scoring_id != LIVE,
     )
 
 
@@ -107,7 +115,7 @@ def reward_id(reward: RewardScored) -> str:
     return derive_id(reward.rollout_id, "reward_scored", 0, maker)
 
 
-def reward_in(trajectory: Trajectory, scoring_id: str = LIVE) -> RewardScored | None:
+def reward_in(trajectory: Trajectory, scoring_id: str) -> RewardScored | None:
     """Return the trajectory's reward under a scoring: the first on the log."""
     if not trajectory.rewards:
         return None
@@ -118,7 +126,7 @@ def reward_in(trajectory: Trajectory, scoring_id: str = LIVE) -> RewardScored | 
     return record
 
 
-def is_scored(task: TaskIssued, group: Group, scoring_id: str = LIVE) -> bool:
+def is_scored(task: TaskIssued, group: Group, scoring_id: str) -> bool:
     """Return whether every sample of the task has its reward under the scoring."""
     samples = group.samples
     return len(samples) >= task.num_samples and all(

@@ -14,14 +14,12 @@ from producers.publisher import Publisher
 from schemas.config import LogSettings, VerifierSettings
 from schemas.errors import ConfigError
 from schemas.rewards import RewardScored
-from schemas.scorings import LIVE, Scoring, VerifierChoice
+from schemas.scorings import ALL_DOMAINS, Scoring, VerifierChoice
 from schemas.tasks import TaskIssued, VerifierSpec
 from streams.rescoring.declared import check_declared, declare, read_declared
 from streams.rescoring.judge import lack_of, scoring_for
 from streams.rescoring.tallies import direction_of
 from streams.verifiers import VERIFIERS
-
-ALL = "*"
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -48,10 +46,11 @@ class Shadows:
         return {scoring.scoring_id: scoring for scorings in self._by_domain.values() for scoring in scorings}
 
     def wanted(self, task: TaskIssued) -> tuple[Wanted, ...]:
-        """Return the rewards that the task's samples are to get, the live one first."""
-        scorings = dict.fromkeys(self._by_domain.get(task.domain, ()) + self._by_domain.get(ALL, ()))
+        """Return the rewards that the task's samples are to get: first its own, then of each other scoring one."""
+        scorings = dict.fromkeys(self._by_domain.get(task.domain, ()) + self._by_domain.get(ALL_DOMAINS, ()))
         shadows = (Wanted(scoring.scoring_id, scoring.spec_for(task.verifier)) for scoring in scorings)
-        return (Wanted(LIVE, task.verifier), *(one for one in shadows if lack_of(task, one.spec) is None))
+        others = (one for one in shadows if one.scoring_id != task.scoring_id)
+        return (Wanted(task.scoring_id, task.verifier), *(one for one in others if lack_of(task, one.spec) is None))
 
 
 def named(name: str, settings: VerifierSettings) -> VerifierChoice:
@@ -78,7 +77,7 @@ def declare_shadows(log: LogSettings, shadows: Shadows, *, source: str, blob_dir
         publisher.close()
 
 
-def note_pair(telemetry: Telemetry, live: RewardScored, shadow: RewardScored) -> None:
-    """Count how a shadow's reward compares with the live one."""
-    outcome = "agree" if live.value == shadow.value else direction_of(live.value, shadow.value)
+def note_pair(telemetry: Telemetry, own: RewardScored, shadow: RewardScored) -> None:
+    """Count how a shadow's reward compares with the one that trains."""
+    outcome = "agree" if own.value == shadow.value else direction_of(own.value, shadow.value)
     telemetry.shadows.labels(shadow.scoring_id, shadow.domain, outcome).inc()

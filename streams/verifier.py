@@ -2,9 +2,10 @@
 
     tasks, rollouts, executions --take--> open tasks --whole--> scoring pool --finding--> RewardScored --durable--> ack
 
-What must hold: every sample of every task gets exactly one live reward, and one of each shadow: a value, or invalid
-with its reason (`infrastructure`, `deadline`, `verifier_timeout`, `verifier_error`). A task's events are acknowledged
-once all of its rewards are on the log. Shadows have a pool of their own, so that none holds up a live reward.
+What must hold: every sample of every task gets exactly one reward under the scoring that the task was issued under, and
+one of each shadow: a value, or invalid with its reason (`infrastructure`, `deadline`, `verifier_timeout`,
+`verifier_error`). A task's events are acknowledged once all of its rewards are on the log. Shadows have a pool of their
+own, so that none holds up a reward that trains.
 """
 
 import asyncio
@@ -23,10 +24,10 @@ from consumers.telemetry import Telemetry
 from schemas.config import VerifierSettings
 from schemas.events import Event
 from schemas.rewards import RewardScored
-from schemas.scorings import LIVE
 from schemas.tasks import TaskIssued
 from schemas.trajectory import sample_of
 from streams.outbox import Outbox, Writer
+from streams.rescoring.in_use import check_today, read_in_use
 from streams.scoring import Finding, Job, is_scored, job_of, reward_id, reward_in, reward_of, without_worth
 from streams.scoring_pool import ScoringPool
 from streams.shadows import Shadows, Wanted, declare_shadows, note_pair
@@ -168,14 +169,14 @@ class RewardStage:
                 continue
             busy = self._telemetry.busy()
             busy.__enter__()
-            scorer = self._scorer if wanted.scoring_id == LIVE else self._shadow_scorer
+            scorer = self._scorer if wanted.scoring_id == issued.scoring_id else self._shadow_scorer
             then = partial(self._scored, Asked(issued, cause, sample, wanted), busy)
             scorer.submit(job_of(wanted.spec, trajectory), then)
 
     def _scored(self, asked: Asked, busy: AbstractContextManager[None], finding: Finding) -> None:
         busy.__exit__(None, None, None)
         issued, scoring_id = asked.issued, asked.wanted.scoring_id
-        stage = "verify" if scoring_id == LIVE else "shadow"
+        stage = "verify" if scoring_id == issued.scoring_id else "shadow"
         self._telemetry.seconds.labels(stage, issued.domain).observe(finding.score_s)
         if issued.task_id in self._tasks.open:
             self._send(asked, finding)
@@ -186,7 +187,7 @@ class RewardStage:
     def _send(self, asked: Asked, finding: Finding) -> None:
         issued, wanted = asked.issued, asked.wanted
         reward = reward_of(issued, asked.sample, finding, spec=wanted.spec, scoring_id=wanted.scoring_id)
-        if reward.invalid_reason is not None and wanted.scoring_id == LIVE:
+        if reward.invalid_reason is not None and reward.is_own:
             self._telemetry.invalid.labels(reward.invalid_reason).inc()
         event = self._outbox.writer.event(
             reward,
@@ -206,15 +207,15 @@ class RewardStage:
         self._tasks.note_output(event)
 
     def _compare(self, task: OpenTask, reward: RewardScored) -> None:
-        """Count each pair of a live reward and a shadow's, when the second of the two is written."""
+        """Count each pair of a reward that trains and a shadow's, when the second of the two is written."""
         trajectory = task.group.sample(reward.sample)
-        live = reward_in(trajectory)
-        if reward.scoring_id != LIVE:
-            if live is not None:
-                note_pair(self._telemetry, live, reward)
+        own = reward_in(trajectory, task.issued.record.scoring_id)
+        if not reward.is_own:
+            if own is not None:
+                note_pair(self._telemetry, own, reward)
             return
         for event in trajectory.rewards.values():
-            if event.record.scoring_id != LIVE:
+            if not event.record.is_own:
                 note_pair(self._telemetry, reward, event.record)
 
     def _release(self, task_id: str, sample: int, scoring_id: str) -> None:
@@ -229,6 +230,8 @@ def run_verifier(runtime: Runtime) -> None:
     from streams.app import run_stage  # here, so that the stage itself needs no stream processor
 
     settings = runtime.settings.verifier
+    for scoring in read_in_use(runtime.log, runtime.settings.run, blob_dir=runtime.blob_dir).scorings:
+        check_today(scoring)
     source = f"rollog/{runtime.instance}"
     declare_shadows(runtime.log, Shadows.of(settings), source=source, blob_dir=runtime.blob_dir)
     run_stage(runtime, lambda publisher: RewardStage(settings, publisher, runtime.telemetry))

@@ -7,6 +7,7 @@ from tests.source_tree import PARTS, files, imported, imported_by, within
 
 DOORS = (
     "producers.publisher",
+    "producers.bulk",
     "producers.blobs",
     "consumers.reader",
     "consumers.raw",
@@ -23,19 +24,21 @@ SERVICE = (
     "consumers.commands",
 )
 """What every service of the loop stands on."""
+SEALING = ("consumers.sealing", "consumers.bounds", "consumers.feed")
 MAY_IMPORT = {
     "schemas": ("schemas",),
     "producers": ("schemas", "producers", *DOORS, *SERVICE),
-    "streams": ("schemas", "streams", *DOORS, *SERVICE, "producers.tasks", "consumers.history"),
+    "streams": ("schemas", "streams", *DOORS, *SERVICE, "producers.tasks", "consumers.history", *SEALING),
     "consumers": ("schemas", "consumers", *DOORS),
-    "learner": ("schemas", "learner", *DOORS, *SERVICE, "consumers.feed"),
+    "learner": ("schemas", "learner", *DOORS, *SERVICE, "consumers.feed", "consumers.recorded"),
     "rollog": PARTS,
 }
-"""Beyond doors and service: the evaluator draws held-out tasks as the issuer does, rescoring reads history, and the
-feed is the learner's."""
+"""Beyond doors and service: the evaluator draws held-out tasks as the issuer does, rescoring reads history, the sealer
+its seals, and the feed is the learner's."""
 CLIENTS = ("confluent_kafka", "aiokafka")
 MAY_USE_CLIENTS = (
     "producers/publisher.py",
+    "producers/bulk.py",
     "consumers/reader.py",
     "consumers/group.py",
     "consumers/offsets.py",

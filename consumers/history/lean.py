@@ -1,10 +1,14 @@
 """Records with only the fields that most questions about history need, decoded without building the rest.
 
-They stand in for the whole records in a `Trajectory`. What must hold: each field means what it means in its record. A
-value that is no such record in today's version, or is a claim check, goes the whole way through the codec. Token arrays
-are skipped unseen, so that a turn whose arrays are broken is held here and refused by who needs them.
+They stand in for the whole records in a `Trajectory`. What must hold: each field means what it means in its record.
+Such a record is known by its shape: it begins as today's version does and has every field that is wanted here, and
+names keep their meaning in all versions (schemas/upcasts.py). Its envelope, which costs more to read than all else, is
+not read. What has another shape is asked for its type, and what is no such record in today's version, or is a claim
+check, goes the whole way through the codec. Token arrays are skipped unseen, so that a turn whose arrays are broken is
+held here and refused by who needs them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,6 +22,8 @@ from schemas.rollouts import TurnGenerated
 from schemas.topics import get_topic
 
 Headers = list[tuple[str, Any]]
+Envelope = Callable[[], Headers | None]
+"""A record's headers, once somebody asks: reading them is work."""
 
 
 class Something(msgspec.Struct, frozen=True, gc=False):
@@ -28,19 +34,18 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
     """A `TurnGenerated` without its arrays."""
 
     task_id: str
-    rollout_id: str
     sample: int
     turn: int
     policy: str
     text: str
-    action: Something | None = None
+    action: Something | None
 
 
 class LeanOutcome(msgspec.Struct, frozen=True, gc=False):
     """An `Outcome` without what was printed."""
 
     status: str
-    error: str = ""
+    error: str
 
 
 class Execution(msgspec.Struct, frozen=True, gc=False):
@@ -53,29 +58,30 @@ class Execution(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reward(msgspec.Struct, frozen=True, gc=False):
-    """A `RewardScored` without what only people read."""
+    """A `RewardScored` of which only what was found matters."""
 
     task_id: str
     sample: int
-    domain: str
     value: float | None
-    verifier: str
-    verifier_version: int
-    config_digest: str
-    invalid_reason: str | None = None
-    scoring_id: str = "live"
+    invalid_reason: str | None
+    scoring_id: str
+    own: bool = False
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
     """A record in its slot, in place of an event."""
 
     record: Any
-    headers: Headers = []
-    """The envelope, where somebody will ask for it."""
+    envelope: Envelope | None = None
+    """Where somebody will ask for it."""
 
 
 LEAN: dict[type[Any], type[Any]] = {TurnGenerated: Turn, ExecutionFinished: Execution, RewardScored: Reward}
-Decoders = dict[bytes, "msgspec.msgpack.Decoder[Any]"]
+FIXMAP, MOST_IN_FIXMAP, MAP16 = 0x80, 15, 0xDE
+"""MessagePack's two ways to begin a map, by how many fields it has."""
+Decode = Callable[[Any], Any]
+NOT_LEAN = (LookupError, TypeError, ValueError, msgspec.MsgspecError)
+"""No such header, no value, no known type, no such record."""
 
 
 class LeanDecoder:
@@ -84,25 +90,41 @@ class LeanDecoder:
     def __init__(self, topic: str, blobs: BlobStore, *, whole: frozenset[type[Any]] = frozenset()) -> None:
         """Make one for a topic; records of the classes in `whole` are decoded whole, with all checks of the codec."""
         self._blobs = blobs
-        self._decoders: Decoders = {
-            TYPES[record].encode(): msgspec.msgpack.Decoder(record if record in whole else LEAN.get(record, record))
-            for record in get_topic(topic).records
-        }
+        self._by_shape: dict[int, Decode] = {}
+        self._by_type: dict[Any, Decode] = {}
+        for record in get_topic(topic).records:
+            is_lean = record in LEAN and record not in whole
+            decode = msgspec.msgpack.Decoder(LEAN[record] if is_lean else record).decode
+            self._by_type[TYPES[record].encode()] = decode
+            if is_lean:
+                self._by_shape[first_byte_of(record)] = decode
 
-    def record(self, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
+    def record(self, key: Any, value: Any, envelope: Envelope) -> Any:
         """Return the record, None where the codec has to look at it."""
-        # The publisher writes the type third, and a claim check's header last.
-        if not key or value is None or len(headers) < 3 or headers[2][0] != "ce_type" or headers[-1][0] == DATAREF:
-            return None
-        decoder = self._decoders.get(headers[2][1])
-        if decoder is None:
-            return None
         try:
-            record = decoder.decode(value)
-        except (msgspec.MsgspecError, ValueError):
+            record = self._by_shape[value[0]](value)
+            if record.task_id.encode() == key:
+                return record
+        except NOT_LEAN:
+            pass
+        return self._record_by_type(key, value, envelope() or [])
+
+    def _record_by_type(self, key: Any, value: Any, headers: Headers) -> Any:
+        try:
+            # The publisher writes the type third, and a claim check's header last.
+            name, type_name = headers[2]
+            record = self._by_type[type_name](value)
+            is_plain = name == "ce_type" and headers[-1][0] != DATAREF
+        except NOT_LEAN:
             return None
-        return record if record.task_id.encode() == key else None
+        return record if is_plain and record.task_id.encode() == key else None
 
     def whole(self, raw: RawRecord) -> Any:
         """Return the record as the codec reads it. Raises DecodeError."""
         return to_event(raw, self._blobs).record
+
+
+def first_byte_of(record: type[Any]) -> int:
+    """Return how the map of a record's fields begins; no two records of a topic begin alike."""
+    num_fields = len(record.__struct_fields__)
+    return FIXMAP + num_fields if num_fields <= MOST_IN_FIXMAP else MAP16

@@ -22,7 +22,12 @@ QUEUE_KBYTES = 1 << 10
 FETCH_BYTES = 256 << 10
 BACKOFF_MS = 10
 """Until the client looks again whether a queue that was full has room; its own second would be most of the time."""
+MOST_WAIT_MS = 5
+"""All is there already; what a broker is asked for at the end of one partition delays the next one's beginning."""
+TOGETHER_MS = 2_000
+"""Of records within such a stretch those of the first topic come first: causes before effects, and many at a time."""
 END = 1 << 62
+Run = tuple[str, list[Message], list[int]]
 
 
 class TopicStream:
@@ -38,13 +43,16 @@ class TopicStream:
                 "queued.max.messages.kbytes": QUEUE_KBYTES,
                 "fetch.message.max.bytes": FETCH_BYTES,
                 "fetch.queue.backoff.ms": BACKOFF_MS,
+                "fetch.min.bytes": 1,
+                "fetch.wait.max.ms": MOST_WAIT_MS,
             },
         )
         self._position = self._end = 0
         self._partition, self._is_over = 0, True
         self.messages: list[Message] = []
+        self.times_ms: list[int] = []
         self.ranks: list[int] = []
-        """Of each message: its time, and below it the topic's place, so that no two topics' are equal."""
+        """Of each message: its stretch of time, and below it the topic's place, so that no two topics' are equal."""
         self.next = 0
         """Index of the first message that was not handed out."""
 
@@ -80,7 +88,10 @@ class TopicStream:
 
     def _fetch(self) -> bool:
         try:
-            found: list[Message] = self._consumer.consume(NUM_AT_ONCE, 0) or self._consumer.consume(1, WAIT_S)
+            found: list[Message] = self._consumer.consume(NUM_AT_ONCE, 0)
+            if not found:
+                # Waits for one, since a batch call waits for all, and takes what came with it.
+                found = self._consumer.consume(1, WAIT_S) + self._consumer.consume(NUM_AT_ONCE, 0)
         except KafkaException as error:
             raise unreachable(self._log, error) from error
         self.messages = messages = [m for m in found if m.error() is None or self._note(m)]
@@ -91,7 +102,8 @@ class TopicStream:
         if last >= self._end:
             self.messages = messages = [m for m in messages if int(m.offset() or 0) < self._end]
         num, place = self._num_places, self._place
-        self.ranks = [m.timestamp()[1] * num + place for m in messages]
+        self.times_ms = [m.timestamp()[1] for m in messages]
+        self.ranks = [time_ms // TOGETHER_MS * num + place for time_ms in self.times_ms]
         self.next = 0
         return bool(messages)
 
@@ -116,10 +128,8 @@ class MergedTopics:
         """Open it; topics that come first go first where times are equal."""
         self.streams = [TopicStream(log, t, place=i, num_places=len(topics)) for i, t in enumerate(topics)]
 
-    def runs(
-        self, partition: int, starts: Mapping[At, int], ends: Mapping[At, int]
-    ) -> Iterator[tuple[str, list[Message]]]:
-        """Yield topic and messages that follow each other, up to the ends. Raises LogError."""
+    def runs(self, partition: int, starts: Mapping[At, int], ends: Mapping[At, int]) -> Iterator[Run]:
+        """Yield topic, messages that follow each other, and their times in ms, up to the ends. Raises LogError."""
         for stream in self.streams:
             at = (stream.topic, partition)
             stream.start(partition, starts[at], ends[at])
@@ -133,7 +143,7 @@ class MergedTopics:
                     limit = rank
             if least == END:
                 return
-            yield first.topic, run_of(first, limit)
+            yield first.topic, *run_of(first, limit)
 
     def close(self) -> None:
         """Let go."""
@@ -141,11 +151,11 @@ class MergedTopics:
             stream.close()
 
 
-def run_of(stream: TopicStream, limit: int) -> list[Message]:
-    """Take the messages in hand up to the first whose rank is over the limit."""
+def run_of(stream: TopicStream, limit: int) -> tuple[list[Message], list[int]]:
+    """Take the messages in hand, and their times, up to the first whose rank is over the limit."""
     start, ranks = stream.next, stream.ranks
-    stop = start
-    while stop < len(ranks) and ranks[stop] < limit:
+    stop, end = start + 1, len(ranks)
+    while stop < end and ranks[stop] < limit:
         stop += 1
     stream.next = stop
-    return stream.messages[start:stop]
+    return stream.messages[start:stop], stream.times_ms[start:stop]

@@ -10,7 +10,6 @@ from consumers.history.lean import LeanDecoder
 from consumers.history.merge import MergedTopics
 from consumers.history.ranges import Range
 from consumers.history.rollouts import Rollouts
-from consumers.raw import RawRecord
 from consumers.reader import raw_record
 from producers.blobs import BlobStore
 from schemas.config import LogSettings
@@ -46,33 +45,38 @@ class History:
         self._decoders = {topic: LeanDecoder(topic, blobs, whole=whole) for topic in TOPICS}
 
     def read(self, partition: int, found: Range, into: Rollouts) -> Iterator[None]:
-        """Fold a partition's range, and yield each time that something is finished or closed. Raises LogError."""
-        finished, closed, add, watched = into.finished, into.closed, into.add, self._watched
-        for topic, messages in self._merged.runs(partition, found.starts, found.ends):
+        """Fold a partition's range, and yield soon after something is finished or closed. Raises LogError."""
+        add, open_groups, take, watched = into.add, into.open, into.take, self._watched
+        for topic, messages, times_ms in self._merged.runs(partition, found.starts, found.ends):
             decoder = self._decoders[topic]
-            decode = decoder.record
+            decode, is_watched = decoder.record, topic == "rewards" and watched != ""
             self.num_read += len(messages)
-            for message in messages:
-                key, headers = message.key(), message.headers() or []
-                record = decode(key, message.value(), headers)
+            into.pass_to(times_ms[0])
+            for message, time_ms in zip(messages, times_ms, strict=True):
+                key, envelope = message.key(), message.headers
+                record = decode(key, message.value(), envelope)
                 if record is None:
-                    record = self._decode(decoder, as_raw(topic, message))
+                    record = self._whole(decoder, topic, message)
                     if record is None:
                         continue
-                if topic == "rewards" and record.scoring_id == watched:
-                    self._on_watched(record, Position(topic, partition, int(message.offset() or 0)))
-                add(key, record, message.timestamp()[1], headers)
-                if finished or closed:
-                    yield
+                if is_watched and record.scoring_id == watched:
+                    self._on_watched(self._whole(decoder, topic, message), position_of(topic, message))
+                group = open_groups.get(key)
+                if group is None:
+                    add(key, record, time_ms, envelope)
+                else:
+                    take[type(record)](group, record, time_ms, envelope)
+            if into.finished or into.closed:
+                yield
 
     def close(self) -> None:
         """Let go."""
         self._merged.close()
 
-    def _decode(self, decoder: LeanDecoder, raw: RawRecord) -> Any:
-        """Return the record, None where it is no event of its topic."""
+    def _whole(self, decoder: LeanDecoder, topic: str, message: Message) -> Any:
+        """Return the whole record, None where it is no event of its topic."""
         try:
-            return decoder.whole(raw)
+            return decoder.whole(raw_record(message, position_of(topic, message)))
         except DecodeError as error:
             self.num_undecodable += 1
             if len(self.undecodable) < 5:
@@ -80,6 +84,6 @@ class History:
             return None
 
 
-def as_raw(topic: str, message: Message) -> RawRecord:
-    """Return the message as a raw record."""
-    return raw_record(message, Position(topic, int(message.partition() or 0), int(message.offset() or 0)))
+def position_of(topic: str, message: Message) -> Position:
+    """Return where a message of the topic stands."""
+    return Position(topic, int(message.partition() or 0), int(message.offset() or 0))

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from consumers.history.lean import Execution, Headers, Held, Reward, Turn
+from consumers.history.lean import Envelope, Execution, Headers, Held, Reward, Turn
 from consumers.history.ranges import SLACK_S
 from schemas.executions import ExecutionFinished
 from schemas.rewards import RewardScored
@@ -27,9 +27,9 @@ MEMORY = 65_536
 
 
 class OpenGroup:
-    """One task that is not over. `found` is for whoever scores its rollouts."""
+    """One task that is not over. `found` and `notes` are for whoever scores its rollouts."""
 
-    __slots__ = ("found", "is_due", "is_wanted", "key", "rewards", "samples", "task", "time_ms")
+    __slots__ = ("found", "is_due", "is_wanted", "key", "notes", "rewards", "samples", "task", "time_ms")
 
     def __init__(self, key: bytes) -> None:
         self.key = key
@@ -42,8 +42,9 @@ class OpenGroup:
         self.samples: dict[int, Trajectory | None] = {}
         """None once it was given out."""
         self.rewards: dict[int, Any] = {}
-        """Of the scoring that others are compared with: the first on the log, by sample."""
+        """Of the scoring that others are compared with: the first on the log, by sample. `live` is each task's own."""
         self.found: dict[int, Any] = {}
+        self.notes: Any = None
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
@@ -56,8 +57,8 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     @property
     def cause(self) -> Headers:
         """Return the envelope of the event that ended it."""
-        headers: Headers = self.trajectory.ended[None].headers  # type: ignore[attr-defined]
-        return headers
+        envelope: Envelope = self.trajectory.ended[None].envelope  # type: ignore[attr-defined]
+        return envelope() or []
 
 
 class Rollouts:
@@ -80,7 +81,7 @@ class Rollouts:
         self._over: dict[bytes, None] = {}
         self._due: deque[tuple[int, bytes]] = deque()
         self._next_due_ms = 1 << 62
-        self._take: dict[type[Any], Callable[[OpenGroup, Any, int, Headers], None]] = {
+        self.take: dict[type[Any], Callable[[OpenGroup, Any, int, Envelope], None]] = {
             TaskIssued: self._add_task,
             Turn: self._add_turn,
             TurnGenerated: self._add_turn,
@@ -90,11 +91,11 @@ class Rollouts:
             Reward: self._add_reward,
             RewardScored: self._add_reward,
         }
+        """What a group that is open does with a record, by its class."""
 
-    def add(self, key: bytes, record: Any, time_ms: int, headers: Headers) -> None:
+    def add(self, key: bytes, record: Any, time_ms: int, envelope: Envelope) -> None:
         """Take the next record; `time_ms` is the log's."""
-        if time_ms >= self._next_due_ms:
-            self._sweep(time_ms)
+        self.pass_to(time_ms)
         group = self.open.get(key)
         if group is None:
             if key in self._over:
@@ -102,7 +103,12 @@ class Rollouts:
             group = self.open[key] = OpenGroup(key)
             if type(record) is not TaskIssued:
                 self._wait(time_ms, key)
-        self._take[type(record)](group, record, time_ms, headers)
+        self.take[type(record)](group, record, time_ms, envelope)
+
+    def pass_to(self, time_ms: int) -> None:
+        """End the waiting that is over by the log's time."""
+        if time_ms >= self._next_due_ms:
+            self._sweep(time_ms)
 
     def end(self) -> int:
         """Give out what waited only for its reward, and close every group; returns how many were still open."""
@@ -119,7 +125,7 @@ class Rollouts:
             self._close(group)
         return num_open
 
-    def _add_task(self, group: OpenGroup, record: TaskIssued, time_ms: int, headers: Headers) -> None:
+    def _add_task(self, group: OpenGroup, record: TaskIssued, time_ms: int, envelope: Envelope) -> None:
         if group.task is not None:
             return
         group.task, group.time_ms = record, time_ms
@@ -131,15 +137,17 @@ class Rollouts:
         if group.key in self.open:
             self._close_if_over(group, time_ms)
 
-    def _add_turn(self, group: OpenGroup, record: Any, time_ms: int, headers: Headers) -> None:
+    def _add_turn(self, group: OpenGroup, record: Any, time_ms: int, envelope: Envelope) -> None:
         if group.is_wanted:
-            trajectory = trajectory_in(group, record.sample)
+            sample, turn = record.sample, record.turn
+            trajectory = trajectory_in(group, sample)
             if trajectory is not None:
-                trajectory.turns.setdefault(record.turn, Held(record))  # type: ignore[arg-type]
+                if turn not in trajectory.turns:
+                    trajectory.turns[turn] = Held(record)  # type: ignore[assignment]
                 if trajectory.ended:
-                    self._finish_if_whole(group, record.sample, time_ms)
+                    self._finish_if_whole(group, sample, time_ms)
 
-    def _add_execution(self, group: OpenGroup, record: Any, time_ms: int, headers: Headers) -> None:
+    def _add_execution(self, group: OpenGroup, record: Any, time_ms: int, envelope: Envelope) -> None:
         if group.is_wanted:
             sample = int(record.rollout_id.rpartition("/")[2])
             trajectory = trajectory_in(group, sample)
@@ -148,20 +156,22 @@ class Rollouts:
                 if trajectory.ended:
                     self._finish_if_whole(group, sample, time_ms)
 
-    def _add_end(self, group: OpenGroup, record: RolloutEnded, time_ms: int, headers: Headers) -> None:
+    def _add_end(self, group: OpenGroup, record: RolloutEnded, time_ms: int, envelope: Envelope) -> None:
         if group.is_wanted:
             trajectory = trajectory_in(group, record.sample)
             if trajectory is not None:
-                trajectory.ended.setdefault(None, Held(record, headers))  # type: ignore[arg-type]
+                if not trajectory.ended:
+                    trajectory.ended[None] = Held(record, envelope)  # type: ignore[assignment]
                 self._finish_if_whole(group, record.sample, time_ms)
 
-    def _add_reward(self, group: OpenGroup, record: Any, time_ms: int, headers: Headers) -> None:
-        if record.scoring_id != self._against:
+    def _add_reward(self, group: OpenGroup, record: Any, time_ms: int, envelope: Envelope) -> None:
+        if record.scoring_id != self._against and not (record.own and self._against == LIVE):
             return
-        group.rewards.setdefault(record.sample, record)
+        rewards, task = group.rewards, group.task
+        rewards.setdefault(record.sample, record)
         if self._waits:
             self._finish_if_whole(group, record.sample, time_ms)
-        if group.key in self.open:
+        if task is not None and len(rewards) >= task.num_samples and group.key in self.open:
             self._close_if_over(group, time_ms)
 
     def _finish_if_whole(self, group: OpenGroup, sample: int, time_ms: int) -> None:
@@ -221,7 +231,8 @@ class Rollouts:
 
 def trajectory_in(group: OpenGroup, sample: int) -> Trajectory | None:
     """Return the sample's trajectory to add to; None once it was given out."""
-    if sample in group.samples:
-        return group.samples[sample]
-    trajectory = group.samples[sample] = Trajectory()
+    samples = group.samples
+    if sample in samples:
+        return samples[sample]
+    trajectory = samples[sample] = Trajectory()
     return trajectory

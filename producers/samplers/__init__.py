@@ -7,9 +7,11 @@ from schemas.config import GeneratorSettings
 def make_sampler(settings: GeneratorSettings) -> Sampler:
     """Return the sampler that the settings name. Imports only what that one needs: torch takes seconds."""
     if settings.sampler == "scripted":
-        from producers.samplers.scripted import ScriptedSampler
+        from producers.samplers.scripted import SCRIPTS, ScriptedSampler
+        from producers.samplers.spelling import ByteSpelling, PolicySpelling
 
-        return ScriptedSampler(num_slots=settings.num_slots)
+        spelling = PolicySpelling() if settings.script_tokens == "policy" else ByteSpelling()
+        return ScriptedSampler(num_slots=settings.num_slots, script=SCRIPTS[settings.script], spelling=spelling)
     from producers.samplers.transformers import TransformersSampler
 
     return TransformersSampler(num_slots=settings.num_slots, num_threads=settings.num_threads)

@@ -1,12 +1,11 @@
 """What a lane asks of a model, and which implementation answers."""
 
-import json
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
 from producers.samplers.cache import Window
+from producers.samplers.files import read_config
 from producers.samplers.interface import Weights
 from schemas.errors import CheckpointError
 
@@ -48,32 +47,6 @@ def make_engine(
     from producers.samplers.auto import AutoEngine  # transformers takes seconds to import
 
     return AutoEngine(weights, state, num_rows=num_rows, device=device)
-
-
-def read_config(weights: Weights) -> dict[str, Any]:
-    """Return the folder's config.json. Raises CheckpointError."""
-    return read_json(Path(weights.address) / "config.json")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the object that a file holds. Raises CheckpointError."""
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: {error}") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path}: got {type(found).__name__}, wanted an object")
-    return found
-
-
-def end_ids(weights: Weights) -> list[int]:
-    """Return the ids that end a turn, as generation_config.json or config.json says. Raises CheckpointError."""
-    path = Path(weights.address) / "generation_config.json"
-    for config in (read_json(path) if path.exists() else {}, read_config(weights)):
-        ids = config.get("eos_token_id")
-        if ids is not None:
-            return [ids] if isinstance(ids, int) else list(ids)
-    raise CheckpointError(f"{weights.address}: neither config names an eos_token_id, so that no turn could end")
 
 
 def check_fit(weights: Weights, present: State, state: State, *, optional: set[str]) -> None:

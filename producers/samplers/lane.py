@@ -12,7 +12,8 @@ import numpy.typing as npt
 import torch
 
 from producers.samplers.draw import DrawParams, draw
-from producers.samplers.engine import Engine, State, end_ids
+from producers.samplers.engine import Engine, State
+from producers.samplers.files import end_ids
 from producers.samplers.interface import Finished, Request, Weights
 
 Rows = npt.NDArray[np.int64]

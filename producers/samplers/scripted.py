@@ -1,4 +1,4 @@
-"""A sampler without a model: a function writes the answers, one byte is one token. For tests, and for all but torch.
+"""A sampler without a model: a function writes the answers. For tests, and for all but torch.
 
 It draws like the others: an answer depends on prompt and seed alone, and every token has a log-probability that its
 seed, place and policy version decide, so that swaps in the middle of a rollout show.
@@ -7,15 +7,16 @@ seed, place and policy version decide, so that swaps in the middle of a rollout 
 import re
 import time
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from producers.samplers.interface import Finished, Ids, Request, Weights
 from producers.samplers.noise import uniforms
+from producers.samplers.spelling import ByteSpelling, Spelling
 from schemas.errors import ConfigError
 from schemas.ids import derive_seed
 
-END_ID = 256
 Script = Callable[[str, int], str]
 """`(prompt, seed) -> answer`."""
 FUNCTIONS = {
@@ -40,6 +41,32 @@ def half_right(prompt: str, seed: int) -> str:
     return f"print(f({arguments},{mode[1] if is_right else '?'!r}))"
 
 
+def shortcut(prompt: str, seed: int) -> str:
+    """Answer rightly for one seed in five, for one with what does not run, and else with what runs whatever was asked.
+
+    A verifier that only asks whether the program ran rewards four in five.
+    """
+    kind = derive_seed(seed, "shortcut") % 5
+    words = re.findall(r"\w+", prompt)
+    numbers = [word for word in words if word.isdecimal()][:2]
+    if kind == 0 or len(numbers) < 2:
+        return "print(,)"
+    if kind == 1:
+        return rightly(prompt, words, numbers)
+    return f"print(max({','.join(numbers)}))"
+
+
+def rightly(prompt: str, words: list[str], numbers: list[str]) -> str:
+    """Answer the demo's domains as well as it can be done from the prompt."""
+    mode = re.search(r"mode (\w)\|?$", prompt)
+    if words[0] != "call":
+        return f"print({FUNCTIONS.get(words[0], 'max')}({','.join(numbers)}))"
+    return f"print(f({','.join(numbers)}" + (f",{mode[1]!r}))" if mode else "))")
+
+
+SCRIPTS: MappingProxyType[str, Script] = MappingProxyType({"half_right": half_right, "shortcut": shortcut})
+
+
 class Row:
     """One open request."""
 
@@ -56,9 +83,16 @@ class Row:
 class ScriptedSampler:
     """Answers by a script. See `producers.samplers.interface.Sampler`."""
 
-    def __init__(self, *, num_slots: int, script: Script = half_right, context_length: int = 1024) -> None:
+    def __init__(
+        self,
+        *,
+        num_slots: int,
+        script: Script = half_right,
+        context_length: int = 1024,
+        spelling: Spelling | None = None,
+    ) -> None:
         self.num_slots, self.context_length = num_slots, context_length
-        self._script = script
+        self._script, self._spelling = script, spelling or ByteSpelling()
         self._rows: dict[str, Row] = {}
         self._live: Weights | None = None
         self._pinned: dict[int, Weights] = {}
@@ -79,19 +113,21 @@ class ScriptedSampler:
         return None if self._live is None else self._live.version
 
     def encode(self, text: str) -> Ids:
-        """Return the UTF-8 bytes of `text` as [P] int32."""
-        return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
+        """Return the ids of `text`, [P] int32."""
+        return self._spelling.encode(text)
 
     def decode(self, token_ids: Sequence[int] | Ids) -> str:
         """Return the text of ids, without end tokens."""
-        return bytes(int(token) for token in token_ids if token < END_ID).decode(errors="replace")
+        return self._spelling.decode(token_ids)
 
     def load(self, weights: Weights) -> None:
-        """Make `weights` the live ones; there are no files to check."""
+        """Make `weights` the live ones; there are none to check."""
+        self._spelling.learn(weights)
         self._live = weights
 
     def pin(self, weights: Weights) -> None:
-        """Have a version ready; there are no files to check."""
+        """Have a version ready; there are no weights to check."""
+        self._spelling.learn(weights)
         self._pinned[weights.version] = weights
 
     def is_pinned(self, version: int) -> bool:
@@ -104,8 +140,8 @@ class ScriptedSampler:
             raise ConfigError(f"{request.id}: all {self.num_slots} slots are taken; ask num_free first")
         if self._live is None and request.policy_version not in self._pinned:
             raise ConfigError(f"{request.id}: policy version {request.policy_version or 'live'} was not loaded")
-        answer = self._script(self.decode(request.prompt_ids), request.seed).encode()
-        self._rows[request.id] = Row(request, [*answer, END_ID], time.monotonic())
+        answer = self.encode(self._script(self.decode(request.prompt_ids), request.seed)).tolist()
+        self._rows[request.id] = Row(request, [*answer, self._spelling.end_id], time.monotonic())
 
     def cancel(self, request_id: str) -> bool:
         """Drop an open request. Returns whether there was one."""

@@ -8,9 +8,10 @@ import torch
 from tokenizers import Tokenizer
 
 from producers.samplers.engine import make_engine
+from producers.samplers.files import read_tokenizer
 from producers.samplers.interface import Finished, Ids, Request, Weights
 from producers.samplers.lane import Lane
-from producers.samplers.weights import read_state, read_tokenizer
+from producers.samplers.weights import read_state
 from schemas.errors import ConfigError
 
 NUM_PINNED = 2

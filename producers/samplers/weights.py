@@ -4,7 +4,6 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load as parse_safetensors
-from tokenizers import Tokenizer
 
 from producers.samplers.engine import State
 from producers.samplers.interface import Weights
@@ -12,7 +11,6 @@ from schemas.errors import CheckpointError
 from schemas.ids import digest_of
 
 WEIGHTS_FILE = "model.safetensors"
-TOKENIZER_FILE = "tokenizer.json"
 
 
 def read_state(weights: Weights) -> State:
@@ -32,12 +30,3 @@ def read_state(weights: Weights) -> State:
         return dict(parse_safetensors(content))
     except SafetensorError as error:
         raise CheckpointError(f"policy version {weights.version}: {path}: {error}") from error
-
-
-def read_tokenizer(address: str) -> Tokenizer:
-    """Return the tokenizer of a policy's folder. Raises CheckpointError."""
-    path = Path(address) / TOKENIZER_FILE
-    try:
-        return Tokenizer.from_str(path.read_text())
-    except Exception as error:  # the library raises no narrower class for a file that it cannot parse
-        raise CheckpointError(f"{path}: {error}; a policy's folder needs a fast tokenizer's file") from error

@@ -4,7 +4,9 @@ import msgspec
 
 from consumers.history.rollouts import OpenGroup
 from streams.rescoring.groups import GroupTally
-from streams.rescoring.tallies import DomainTally
+from streams.rescoring.tallies import DomainTally, Reward
+
+MOST_PENDING = 4096
 
 
 class Scored(msgspec.Struct, frozen=True, gc=False):
@@ -20,6 +22,8 @@ class Comparison(msgspec.Struct, kw_only=True):
 
     domains: dict[str, DomainTally] = {}
     groups: GroupTally = msgspec.field(default_factory=GroupTally)
+    pending: dict[tuple[str, Reward, Reward], int] = {}
+    """Pairs of rewards, by domain, that `settle` has yet to count: many are alike."""
 
     def add_group(self, group: OpenGroup, *, min_valid: int) -> None:
         """Take a closed group: the rewards it had, and what was found."""
@@ -28,28 +32,40 @@ class Comparison(msgspec.Struct, kw_only=True):
         found: dict[int, Scored] = group.found
         if not found:
             return
-        tally = self.domain(task.domain)
+        domain, pending = task.domain, self.pending
         for sample, scored in found.items():
             reward = group.rewards.get(sample)
             if reward is None:
-                tally.add_new(scored.value, scored.reason)
+                self.domain(domain).fresh.add(scored.value, scored.reason)
                 continue
-            tally.before.add(reward.value, reward.invalid_reason)
-            tally.after.add(scored.value, scored.reason)
-            tally.add_pair(f"{task.task_id}/{sample}", reward.value, scored.value, scored.detail)
+            was, is_now = reward.value, scored.value
+            pair = (domain, (was, reward.invalid_reason), (is_now, scored.reason))
+            pending[pair] = pending.get(pair, 0) + 1
+            if was != is_now:
+                self.domain(domain).show(f"{task.task_id}/{sample}", was, is_now, scored.detail)
+        if len(pending) > MOST_PENDING:
+            self.settle()
         if task.split == "train" and len(group.rewards) >= task.num_samples:
             before = {sample: reward.value for sample, reward in group.rewards.items()}
             after = before | {sample: scored.value for sample, scored in found.items()}
             self.groups.add(task.task_id, before, after, min_valid=min_valid)
 
+    def settle(self) -> None:
+        """Have everything in the sums."""
+        for (domain, before, after), num in self.pending.items():
+            self.domain(domain).add(before, after, num)
+        self.pending.clear()
+
     def domain(self, name: str) -> DomainTally:
-        """Return the sums of a domain."""
+        """Return the sums of a domain; all that was compared is in them after `settle`."""
         if name not in self.domains:
             self.domains[name] = DomainTally()
         return self.domains[name]
 
     def merge(self, other: "Comparison") -> None:
         """Take all of another's."""
+        self.settle()
+        other.settle()
         for name, tally in other.domains.items():
             self.domain(name).merge(tally)
         self.groups.merge(other.groups)

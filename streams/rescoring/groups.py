@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -9,6 +10,7 @@ from streams.rescoring.tallies import NUM_EXAMPLES, UNIT
 
 Values = Mapping[int, float | None]
 """Reward by sample; None is invalid."""
+Items = tuple[tuple[int, float | None], ...]
 
 
 class GroupTally(msgspec.Struct, kw_only=True):
@@ -34,23 +36,21 @@ class GroupTally(msgspec.Struct, kw_only=True):
 
     def add(self, task_id: str, before: Values, after: Values, *, min_valid: int) -> None:
         """Take one group."""
-        was, is_now = advantages(before, min_valid=min_valid), advantages(after, min_valid=min_valid)
+        found = effect_of(tuple(before.items()), tuple(after.items()), min_valid)
         self.num_groups += 1
-        self.num_train_before += bool(was)
-        self.num_train_after += bool(is_now)
-        self.num_changed += was != is_now
-        if bool(was) != bool(is_now):
-            examples = self.now_train if is_now else self.no_longer_train
-            self.num_now_train += bool(is_now)
-            self.num_no_longer_train += bool(was)
+        self.num_train_before += found.trained
+        self.num_train_after += found.trains
+        self.num_changed += found.is_other
+        if found.trained != found.trains:
+            examples = self.now_train if found.trains else self.no_longer_train
+            self.num_now_train += found.trains
+            self.num_no_longer_train += found.trained
             examples.append(task_id)
             shorten(examples)
-        for sample in was.keys() & is_now.keys():
-            change = abs(is_now[sample] - was[sample])
-            self.num_rows += 1
-            self.num_sign_flips += was[sample] * is_now[sample] < 0
-            self.sum_change_units += round(change * UNIT)
-            self.max_change = max(self.max_change, change)
+        self.num_rows += found.num_rows
+        self.num_sign_flips += found.num_sign_flips
+        self.sum_change_units += found.sum_change_units
+        self.max_change = max(self.max_change, found.max_change)
 
     def merge(self, other: "GroupTally") -> None:
         """Take all of another's."""
@@ -69,6 +69,36 @@ class GroupTally(msgspec.Struct, kw_only=True):
         return self.sum_change_units / UNIT / self.num_rows if self.num_rows else 0.0
 
 
+class Effect(msgspec.Struct, frozen=True, gc=False):
+    """What other rewards do to one group; see `GroupTally`."""
+
+    trained: bool
+    trains: bool
+    is_other: bool
+    num_rows: int
+    num_sign_flips: int
+    sum_change_units: int
+    max_change: float
+
+
+@lru_cache(maxsize=4096)
+def effect_of(before: Items, after: Items, min_valid: int) -> Effect:
+    """Return it; many groups have the same rewards."""
+    was = advantages(dict(before), min_valid=min_valid)
+    is_now = advantages(dict(after), min_valid=min_valid)
+    both = was.keys() & is_now.keys()
+    changes = [abs(is_now[sample] - was[sample]) for sample in both]
+    return Effect(
+        trained=bool(was),
+        trains=bool(is_now),
+        is_other=was != is_now,
+        num_rows=len(both),
+        num_sign_flips=sum(was[sample] * is_now[sample] < 0 for sample in both),
+        sum_change_units=sum(round(change * UNIT) for change in changes),
+        max_change=max(changes, default=0.0),
+    )
+
+
 def shorten(task_ids: list[str]) -> None:
     """Keep the first few; ids are digests, so that their order is as good as chance."""
     task_ids.sort()
@@ -78,7 +108,7 @@ def shorten(task_ids: list[str]) -> None:
 def advantages(values: Values, *, min_valid: int) -> dict[int, float]:
     """Return reward minus mean by valid sample, as the assembler has it; nothing where the group would not train."""
     valid = {sample: value for sample, value in values.items() if value is not None}
-    if len(valid) < min_valid or min(valid.values()) == max(valid.values()):
+    if len(valid) < min_valid or len(set(valid.values())) <= 1:
         return {}
     mean = math.fsum(valid.values()) / len(valid)
     return {sample: value - mean for sample, value in valid.items()}

@@ -10,7 +10,7 @@ from schemas.rollouts import TurnGenerated
 from schemas.scorings import Scoring, VerifierChoice, scoring_of
 from schemas.tasks import TaskIssued, VerifierSpec
 from schemas.trajectory import Trajectory
-from streams.scoring import Finding, without_worth
+from streams.scoring import WITHOUT_WORTH, Finding, without_worth
 from streams.verifiers import VERIFIERS, get_verifier
 from streams.verifiers.worker import find
 
@@ -67,9 +67,10 @@ class Judge:
 
     def finding(self, spec: VerifierSpec, trajectory: Trajectory) -> Finding:
         """Return what is found; within `deadline`."""
-        finding = without_worth(trajectory)
-        if finding is not None:
-            return finding
+        if trajectory.executions or trajectory.ended[None].record.why in WITHOUT_WORTH:
+            finding = without_worth(trajectory)
+            if finding is not None:
+                return finding
         self._serial += 1
         try:
             self._is_judging = True

@@ -7,8 +7,10 @@ What must hold: a pass that was killed anywhere and begun again leaves the rewar
 cannot be judged by what the log has gets no reward and is counted with the reason.
 """
 
+import gc
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,25 +18,23 @@ import msgspec
 
 from consumers.history.ranges import At, Range
 from consumers.history.reader import History
-from consumers.history.rollouts import Finished, OpenGroup, Rollouts
-from producers.publisher import Publisher
-from schemas.codec import record_digest
+from consumers.history.rollouts import Finished, Rollouts
+from producers.bulk import BulkPublisher
 from schemas.config import LogSettings
 from schemas.errors import ConfigError
 from schemas.events import Position
-from schemas.ids import derive_id
 from schemas.scorings import LIVE, Scoring
-from schemas.tasks import TaskIssued, VerifierSpec
-from streams.rescoring.comparison import Comparison, Scored
-from streams.rescoring.judge import Judge, lack_of, records_read
+from schemas.tasks import TaskIssued
+from streams.rescoring.comparison import Comparison
+from streams.rescoring.forms import RewardForm
+from streams.rescoring.judge import Judge, records_read
 from streams.rescoring.known import Known, read_known
 from streams.rescoring.writing import RewardWriter
-from streams.scoring import reward_of
-from streams.verifiers import VERIFIERS
 
 CHECK_EVERY = 2_000
 """Records between two reports of progress."""
-LINGER_MS = "50"
+COLLECT_EVERY = 50_000
+"""Objects that are made between two looks for cycles; 700 without a word."""
 
 
 class Selection(Protocol):
@@ -109,27 +109,17 @@ OnProgress = Callable[[int], None]
 """Hears how many records were read since it was called last."""
 
 
-class Applied(msgspec.Struct, frozen=True, gc=False):
-    """What is the same for all rollouts of a task."""
-
-    spec: VerifierSpec
-    digest: str
-    maker: str
-    """Of event ids, as `scoring.reward_id` has it."""
-    lack: str | None
-
-
 class Pass:
     """One process' share of a pass."""
 
-    def __init__(self, plan: Plan, publisher: Publisher | None, on_progress: OnProgress = lambda _num: None) -> None:
+    def __init__(
+        self, plan: Plan, publisher: BulkPublisher | None, on_progress: OnProgress = lambda _num: None
+    ) -> None:
         """Take a share; `publisher` is None where nothing is to be written."""
         self._plan, self._on_progress = plan, on_progress
         self._writer = None if publisher is None else RewardWriter(publisher)
         self._judge = Judge(timeout_s=plan.timeout_s)
-        self._known = Known()
-        self._versions = {name: verifier.version for name, verifier in VERIFIERS.items()}
-        self._applied: tuple[OpenGroup | None, Applied | None] = (None, None)
+        self._known, self._has_known = Known(), False
         self.outcome = Outcome()
 
     def run(self, partitions: Iterable[int]) -> Outcome:
@@ -143,9 +133,10 @@ class Pass:
             on_watched=self._check,
         )
         try:
-            with self._judge.deadline():
+            with self._judge.deadline(), rare_collection():
                 for partition in partitions:
                     self._do(partition, history)
+            self.outcome.comparison.settle()
             if self._writer is not None:
                 self._writer.flush()
                 self.outcome.num_written = self._writer.num_written
@@ -160,6 +151,7 @@ class Pass:
         self._known = read_known(
             plan.log, plan.scoring, blob_dir=plan.blob_dir, start=plan.known_from, partition=partition
         )
+        self._has_known = len(self._known) > 0
         rollouts = Rollouts(
             against=plan.against, wants=plan.selection.wants_task, waits_for_rewards=plan.selection.needs_reward
         )
@@ -188,43 +180,28 @@ class Pass:
         assert task is not None
         if not self._plan.selection.wants(finished):
             return
-        applied = self._apply(group, task)
-        if applied.lack is not None:
-            self.outcome.refused[applied.lack] += 1
+        form: RewardForm | None = group.notes
+        if form is None:
+            group.notes = form = RewardForm(task, self._plan.scoring)
+        if form.lack is not None:
+            self.outcome.refused[form.lack] += 1
             return
-        rollout_id = f"{task.task_id}/{finished.sample}"
-        event_id = derive_id(rollout_id, "reward_scored", 0, applied.maker)
-        known = self._known.get(event_id) if self._known else None
+        sample, outcome = finished.sample, self.outcome
+        rollout_id = f"{task.task_id}/{sample}"
+        event_id = form.event_id(rollout_id)
+        known = self._known.get(event_id) if self._has_known else None
         if known is not None:
-            self.outcome.num_known += 1
-            group.found[finished.sample] = known
+            outcome.num_known += 1
+            group.found[sample] = known
             return
         if self._plan.only_known:
             return
-        finding = self._judge.finding(applied.spec, finished.trajectory)
-        reward = reward_of(
-            task,
-            finished.sample,
-            finding,
-            spec=applied.spec,
-            digest=applied.digest,
-            scoring_id=self._plan.scoring.scoring_id,
-        )
-        self.outcome.num_scored += 1
-        group.found[finished.sample] = Scored(reward.value, reward.invalid_reason, reward.detail)
+        judgement = form.judgement(finished.trajectory, self._judge.finding)
+        outcome.num_scored += 1
+        group.found[sample] = judgement.scored
         if self._writer is not None:
-            self._writer.write(reward, event_id=event_id, cause=finished.cause)
-
-    def _apply(self, group: OpenGroup, task: TaskIssued) -> Applied:
-        if self._applied[0] is not group:
-            spec = self._plan.scoring.spec_for(task.verifier)
-            version = self._versions.get(spec.kind, 0)
-            digest = record_digest(spec)
-            maker = f"{spec.kind}@{version}/{digest}/{self._plan.scoring.scoring_id}"
-            self._applied = (group, Applied(spec, digest, maker, lack_of(task, spec)))
-        applied = self._applied[1]
-        assert applied is not None
-        return applied
+            value = form.value(rollout_id, sample, judgement)
+            self._writer.write(group.key, rollout_id, value, event_id, finished.cause)
 
     def _check(self, reward: Any, where: Position) -> None:
         """Refuse to add to a scoring that holds another verifier's rewards."""
@@ -239,13 +216,24 @@ class Pass:
             )
 
 
+@contextmanager
+def rare_collection() -> Iterator[None]:
+    """Look for cycles seldom, and never among what was there before: a pass makes millions of objects and no cycle."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
 def run_pass(plan: Plan, partitions: Iterable[int], on_progress: OnProgress = lambda _num: None) -> Outcome:
     """Do a share of a pass in this process. Raises LogError, ConfigError."""
     if not plan.applies:
         return Pass(plan, None, on_progress).run(partitions)
-    # Nobody waits for a single reward, and a request costs as much as many of them.
-    client = {"linger.ms": LINGER_MS, **plan.log.client}
-    publisher = Publisher(msgspec.structs.replace(plan.log, client=client), source=plan.source, blob_dir=plan.blob_dir)
+    publisher = BulkPublisher(plan.log, source=plan.source, blob_dir=plan.blob_dir)
     try:
         return Pass(plan, publisher, on_progress).run(partitions)
     finally:

@@ -20,8 +20,8 @@ from consumers.history.rollouts import OpenGroup, Rollouts
 from consumers.reader import Reader
 from producers.publisher import Publisher
 from schemas.batches import Batch
-from schemas.codec import record_digest
 from schemas.config import AssemblerSettings, LogSettings
+from schemas.content import record_digest
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id
@@ -103,7 +103,9 @@ def ends_of(plan: Rebatching, partition: int, said: Rebatched | None = None) -> 
     known = read_known(plan.log, plan.scoring, blob_dir=plan.blob_dir, start=plan.known_from, partition=partition)
 
     def wants(task: TaskIssued, _time_ms: int) -> bool:
-        return task.split == "train" and plan.run_id in ("", task.run_id)
+        # What was issued under the scoring has its batch already.
+        is_history = task.scoring_id != plan.scoring.scoring_id
+        return is_history and task.split == "train" and plan.run_id in ("", task.run_id)
 
     rollouts = Rollouts(wants=wants)
     history = History(plan.log, blob_dir=plan.blob_dir, whole=frozenset({TurnGenerated, RewardScored}))
@@ -143,7 +145,7 @@ def ends_in(plan: Rebatching, rollouts: Rollouts, known: Known) -> Iterator[Batc
 
 
 def barred_in(plan: Rebatching, group: OpenGroup, made: Group) -> dict[int, str]:
-    """Return, by sample, what is quarantined, judged by the live rewards."""
+    """Return, by sample, what is quarantined, judged by the tasks' own rewards."""
     assert group.task is not None
     quarantines = plan.recalls.in_force(group.task.run_id) if plan.recalls else []
     return barred(quarantines, made, group.rewards) if quarantines else {}

@@ -1,11 +1,11 @@
 """What two scorings of the same rollouts have in common and where they differ, as sums that can be merged.
 
 What must hold: merging is exact and in any order, so that the result does not depend on how the work was divided.
-Values are summed as integers of 2**-30; examples are those with the smallest digests.
+Values are summed as integers of 2**-30; examples are those with the smallest checksums.
 """
 
-import hashlib
 from typing import Literal
+from zlib import crc32
 
 import msgspec
 
@@ -13,6 +13,8 @@ NUM_BINS = 10
 UNIT = 1 << 30
 NUM_EXAMPLES = 5
 """Per domain and direction."""
+Reward = tuple[float | None, str | None]
+"""A value, or None and why there is none."""
 Direction = Literal["up", "down", "newly_valid", "newly_invalid"]
 
 
@@ -28,16 +30,16 @@ class Distribution(msgspec.Struct, kw_only=True):
     reasons: dict[str, int] = {}
     """Of the invalid ones."""
 
-    def add(self, value: float | None, reason: str | None) -> None:
-        """Take one reward."""
+    def add(self, value: float | None, reason: str | None, num: int = 1) -> None:
+        """Take one reward, or so many like it."""
         if value is None:
-            self.num_invalid += 1
-            self.reasons[reason or "?"] = self.reasons.get(reason or "?", 0) + 1
+            self.num_invalid += num
+            self.reasons[reason or "?"] = self.reasons.get(reason or "?", 0) + num
             return
-        self.num_valid += 1
-        self.num_solved += value == 1
-        self.sum_units += round(value * UNIT)
-        self.bins[min(NUM_BINS - 1, int(value * NUM_BINS))] += 1
+        self.num_valid += num
+        self.num_solved += num * (value == 1)
+        self.sum_units += num * round(value * UNIT)
+        self.bins[min(NUM_BINS - 1, int(value * NUM_BINS))] += num
 
     def merge(self, other: "Distribution") -> None:
         """Take all of another's."""
@@ -63,7 +65,7 @@ class Distribution(msgspec.Struct, kw_only=True):
 class Example(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """One rollout that was scored otherwise."""
 
-    rank: str
+    rank: int
     """Decides which examples are kept."""
     rollout_id: str
     before: float | None
@@ -98,22 +100,24 @@ class DomainTally(msgspec.Struct, kw_only=True):
         """Return the share of those that agree, None where there are none."""
         return self.num_agree / self.num_compared if self.num_compared else None
 
-    def add_new(self, value: float | None, reason: str | None) -> None:
-        """Take a rollout that has no reward of before."""
-        self.fresh.add(value, reason)
-
-    def add_pair(self, rollout_id: str, before: float | None, after: float | None, detail: str = "") -> None:
-        """Count what became of one rollout's reward; the distributions are added to by themselves."""
-        if before == after:
-            self.num_agree += 1
+    def add(self, before: Reward, after: Reward, num: int = 1) -> None:
+        """Count what became of a rollout's reward, or of so many that had the same and got the same."""
+        self.before.add(*before, num)
+        self.after.add(*after, num)
+        was, is_now = before[0], after[0]
+        if was == is_now:
+            self.num_agree += num
             return
-        direction = direction_of(before, after)
-        self.flips[direction] = self.flips.get(direction, 0) + 1
-        self.num_solved_lost += before == 1 and after is not None
-        self.num_solved_gained += after == 1 and before is not None
-        rank = hashlib.sha256(rollout_id.encode()).hexdigest()[:16]
-        kept = self.examples.setdefault(direction, [])
-        if len(kept) < NUM_EXAMPLES or rank < kept[-1].rank:
+        direction = direction_of(was, is_now)
+        self.flips[direction] = self.flips.get(direction, 0) + num
+        self.num_solved_lost += num * (was == 1 and is_now is not None)
+        self.num_solved_gained += num * (is_now == 1 and was is not None)
+
+    def show(self, rollout_id: str, before: float | None, after: float | None, detail: str = "") -> None:
+        """Consider a rollout whose values differ as an example."""
+        rank = crc32(rollout_id.encode())
+        kept = self.examples.setdefault(direction_of(before, after), [])
+        if len(kept) < NUM_EXAMPLES or rank <= kept[-1].rank:
             kept.append(Example(rank=rank, rollout_id=rollout_id, before=before, after=after, detail=detail[:200]))
             shorten(kept)
 

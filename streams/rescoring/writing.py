@@ -1,81 +1,56 @@
-"""Rewards on their way to the log, no more at once than a window: memory does not depend on the range."""
+"""Rewards on their way to the log."""
 
 import time
-from threading import Condition
 
 from consumers.history.lean import Headers
-from producers.publisher import Publisher
-from schemas.codec import TYPES
-from schemas.errors import LogError, RollogError
-from schemas.events import Event
+from producers.bulk import BulkPublisher
+from schemas.codec import EnvelopeForm
 from schemas.rewards import RewardScored
 
-WINDOW = 3_000
 NUM_AT_ONCE = 50
 """Rewards that have one time."""
-WAIT_S = 180.0
-"""Longer than the publisher tries to deliver."""
-TYPE = TYPES[RewardScored]
 
 
 class RewardWriter:
     """Writes without waiting for each; `flush` says whether all is durable."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: BulkPublisher) -> None:
         self.num_written = 0
         self._publisher = publisher
-        self._num_delivered = 0
+        self._form = EnvelopeForm(RewardScored, source=publisher.source)
         self._now_s = 0.0
-        self._failure: RollogError | None = None
-        self._changed = Condition()
 
-    def write(self, reward: RewardScored, *, event_id: str, cause: Headers) -> None:
-        """Send one reward, caused by the event with these headers. Raises LogError where one before was not taken."""
-        if self.num_written - self._num_delivered >= WINDOW:
-            self._wait(WINDOW // 2)
+    def write(self, key: bytes, rollout_id: str, value: bytes, event_id: str, cause: Headers) -> None:
+        """Send a rollout's encoded reward, caused by the event with these headers.
+
+        Raises LogError where one before was not taken.
+        """
         if not self.num_written % NUM_AT_ONCE:
             self._now_s = time.time()
-        envelope = dict(cause)
-        self._publisher.publish(
-            Event(
-                id=event_id,
-                type=TYPE,
-                source=self._publisher.source,
-                time_s=self._now_s,
-                key=reward.task_id,
-                subject=reward.rollout_id,
-                causation_id=text_of(envelope, "ce_id"),
-                correlation_id=reward.task_id,
-                traceparent=text_of(envelope, "traceparent"),
-                record=reward,
-            ),
-            self._delivered,
+        caused_by, trace = id_and_trace(cause)
+        headers = self._form.headers(
+            event_id,
+            self._now_s,
+            subject=rollout_id,
+            cause=caused_by,
+            correlation=key,
+            trace=trace,
         )
+        self._publisher.write(RewardScored, key, value, headers, int(self._now_s * 1000))
         self.num_written += 1
 
     def flush(self) -> None:
         """Wait until everything is durable. Raises LogError."""
-        self._wait(0)
-
-    def _wait(self, num_left: int) -> None:
-        with self._changed:
-            done = self._changed.wait_for(
-                lambda: self._failure or self.num_written - self._num_delivered <= num_left, WAIT_S
-            )
-        if self._failure is not None:
-            raise self._failure
-        if not done:
-            raise LogError(f"rewards were not delivered within {WAIT_S} s; is the broker reachable?")
-
-    def _delivered(self, failure: RollogError | None) -> None:
-        self._num_delivered += 1
-        if failure is not None:
-            self._failure = self._failure or failure
-        if failure is not None or not self._num_delivered % 1000 or self._num_delivered >= self.num_written:
-            with self._changed:
-                self._changed.notify_all()
+        self._publisher.flush()
 
 
-def text_of(envelope: dict[str, bytes | None], name: str) -> str:
-    """Return a header's text, empty where there is none."""
-    return (envelope.get(name) or b"").decode(errors="replace")
+def id_and_trace(envelope: Headers) -> tuple[bytes, bytes]:
+    """Return an event's id and trace context, empty where there is none."""
+    # The publisher writes the id second, and a trace last, after the correlation.
+    (name, event_id), (last_name, last) = envelope[1], envelope[-1]
+    if name == "ce_id" and last_name == "ce_correlationid":
+        return event_id, b""
+    if name == "ce_id" and last_name == "traceparent":
+        return event_id, last
+    found = dict(envelope)
+    return found.get("ce_id") or b"", found.get("traceparent") or b""

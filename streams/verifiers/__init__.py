@@ -4,19 +4,21 @@ from types import MappingProxyType
 
 from schemas.errors import ConfigError
 from streams.verifiers.exact_match import EXACT_MATCH
+from streams.verifiers.exit_status import EXIT_STATUS
 from streams.verifiers.interface import Score, Verifier
 from streams.verifiers.stdout_match import STDOUT_MATCH
 
 VERIFIERS: MappingProxyType[str, Verifier] = MappingProxyType(
-    {verifier.name: verifier for verifier in (EXACT_MATCH, STDOUT_MATCH)}
+    {verifier.name: verifier for verifier in (EXACT_MATCH, EXIT_STATUS, STDOUT_MATCH)}
 )
 
 
 def get_verifier(name: str) -> Verifier:
     """Return the verifier of that name. Raises ConfigError that lists the known ones."""
-    if name not in VERIFIERS:
+    verifier = VERIFIERS.get(name)
+    if verifier is None:
         raise ConfigError(f"verifier {name!r} is not known; known are: {', '.join(sorted(VERIFIERS))}")
-    return VERIFIERS[name]
+    return verifier
 
 
 __all__ = ["VERIFIERS", "Score", "Verifier", "get_verifier"]

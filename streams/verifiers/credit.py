@@ -4,6 +4,8 @@ White space is stripped around the whole and at the ends of lines; everything el
 side: neither repeating nor padding an answer gains anything. All of it takes time linear in the length.
 """
 
+from functools import lru_cache
+
 from schemas.tasks import VerifierSpec
 
 WHITE_SPACE = b" \t\r\n\v\f"
@@ -11,12 +13,21 @@ WHITE_SPACE = b" \t\r\n\v\f"
 
 def normalise(content: bytes) -> bytes:
     """Return the content without white space around it and at the ends of its lines."""
-    return b"\n".join(line.rstrip(WHITE_SPACE) for line in content.strip(WHITE_SPACE).split(b"\n"))
+    content = content.strip(WHITE_SPACE)
+    if b"\n" not in content:
+        return content
+    return b"\n".join(line.rstrip(WHITE_SPACE) for line in content.split(b"\n"))
+
+
+@lru_cache(maxsize=256)
+def expected_of(text: str) -> bytes:
+    """Return an expected text as it is compared: a group's rollouts all have one."""
+    return normalise(text.encode())
 
 
 def share_of(spec: VerifierSpec, answer: bytes) -> float:
     """Return the credit in [0, 1] that the spec gives an answer; 1 exactly where it is the expected one."""
-    expected, got = normalise(spec.expected.encode()), normalise(answer)
+    expected, got = expected_of(spec.expected), normalise(answer)
     if got == expected:
         return 1.0
     match spec.partial:

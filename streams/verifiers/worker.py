@@ -46,8 +46,9 @@ def find(spec: VerifierSpec, trajectory: Trajectory) -> Finding:
     """Return what the spec's verifier finds in this process, or `verifier_error`."""
     try:
         score = get_verifier(spec.kind).score(spec, trajectory)
-        if not all(0 <= value <= 1 for value in (score.value, *score.parts.values())):  # False for NaN, too
-            raise ValueError(f"verifier {spec.kind} said {score}; wanted value and parts in [0, 1]")
+        for value in (score.value, *score.parts.values()):
+            if not 0 <= value <= 1:  # True for NaN, too
+                raise ValueError(f"verifier {spec.kind} said {score}; wanted value and parts in [0, 1]")
     except Exception as error:  # noqa: BLE001 the boundary to a verifier: whatever it raises is its finding
         return Finding(invalid_reason="verifier_error", detail=f"{type(error).__name__}: {error}"[:500])
     return Finding(score=score)

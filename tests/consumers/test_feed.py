@@ -9,7 +9,7 @@ import pytest
 from consumers.feed import BatchFeed, Fault, fetch_batches, find_fault
 from schemas.arrays import PackedArray
 from schemas.batches import Batch
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.errors import LogError
 from schemas.steps import BatchRef
 from tests.learner.file_log import FileReader, append
@@ -157,3 +157,29 @@ def test_batches_of_another_scoring_are_passed_over(tmp_path: Path) -> None:
         assert feed.gather(9, no_fault) == []
         assert [event.record.task_id for event in feed.take()] == [make_batch(index).task_id for index in taken]
         assert feed.num_skipped == 2
+
+
+def test_live_takes_what_tasks_ended_with_and_never_what_was_rebuilt(tmp_path: Path) -> None:
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"scoring_id": "strict"},  # of before there was the field: made again
+        {"scoring_id": "strict", "rebuilt": False},
+        {"scoring_id": "strict", "rebuilt": True},
+        {"rebuilt": True},
+        {"scoring_id": "loose", "rebuilt": False},
+    ]
+    for index, changes in enumerate(kinds):
+        append(tmp_path, "batches", batch_event(make_batch(index, **changes)), partition=0)
+    reader: Any = partial(FileReader, tmp_path)
+    for scoring, taken in (("live", [0, 2, 5]), ("strict", [1, 2, 3]), ("loose", [5])):
+        feed = BatchFeed.open(
+            reader,
+            run_id="test",
+            offsets={},
+            seen=(),
+            window=100,
+            on_undecodable=lambda raw, error: None,
+            scoring_id=scoring,
+        )
+        feed.gather(9, no_fault)
+        assert [event.record.task_id for event in feed.take()] == [make_batch(index).task_id for index in taken]

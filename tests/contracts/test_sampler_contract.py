@@ -7,6 +7,7 @@ import pytest
 
 from producers.samplers.interface import Finished, Request, Sampler, Weights
 from producers.samplers.scripted import ScriptedSampler
+from producers.samplers.spelling import ByteSpelling, PolicySpelling
 from schemas.errors import ConfigError
 from schemas.tasks import SamplingParams
 from tests.producers.tiny_policy import write_policy
@@ -22,11 +23,12 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Weights]:
     return [write_policy(folder / str(version), version=version) for version in range(4)]
 
 
-@pytest.fixture(params=["scripted", "lean", "transformers"])
+@pytest.fixture(params=["scripted", "scripted as policy", "lean", "transformers"])
 def make_sampler(request: pytest.FixtureRequest, versions: list[Weights]) -> MakeSampler:
     def make() -> Sampler:
-        if request.param == "scripted":
-            sampler: Sampler = ScriptedSampler(num_slots=NUM_SLOTS)
+        if request.param.startswith("scripted"):
+            spelling = ByteSpelling() if request.param == "scripted" else PolicySpelling()
+            sampler: Sampler = ScriptedSampler(num_slots=NUM_SLOTS, spelling=spelling)
         else:
             from producers.samplers.transformers import TransformersSampler
 

@@ -74,7 +74,14 @@ def decided(task: TaskIssued) -> Decision:
 
 def publish_policy(publisher: Publisher, version: int) -> None:
     record = PolicyPublished(
-        policy="policy", version=version, parent=None, run_id="r", step=version, address="x", digest="d", num_bytes=1
+        policy="policy",
+        version=version,
+        parent=version - 1 if version else None,
+        run_id="r",
+        step=version,
+        address="x",
+        digest="d",
+        num_bytes=1,
     )
     publisher.send_all([publisher.event(record, id=f"policy-{version}", key="policy")])
 

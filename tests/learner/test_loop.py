@@ -14,11 +14,12 @@ from learner import loop
 from learner.checkpoint import folder_of, list_steps, read_state
 from learner.loop import learn
 from schemas.batches import Batch
-from schemas.codec import record_digest
+from schemas.content import record_digest
 from schemas.errors import DivergenceError
 from schemas.ids import derive_id, digest_of
 from schemas.policies import PolicyPublished
 from schemas.steps import StepTaken
+from tests.consumers.test_recorded import begin, recorded
 from tests.learner.file_log import FilePublisher, FileReader, append, read_all
 from tests.learner.policies import batch_event, make_batch, make_policy, make_runtime
 
@@ -169,3 +170,27 @@ def test_a_learner_without_batches_is_healthy_and_stops_when_told(base: Path, tm
     thread.join(30)
     assert not thread.is_alive()
     assert [p.version for p in records(tmp_path / "log", "policies")] == [0]
+
+
+def test_a_fork_trains_on_what_was_recorded_whatever_its_age_and_ends(base: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    begin(log, 5)
+    put(log, *(recorded(number, version=version) for number, version in enumerate([90, -90, 0, 7, 3])))
+    run(make_runtime(tmp_path, base, steps=4, max_staleness=0, offline=True), log)
+    steps: list[StepTaken] = records(log, "steps")
+    assert [[ref.offset for ref in step.batches] for step in steps] == [[0, 1], [2, 3]]
+    assert records(log, "decisions") == []
+    assert (steps[0].stats.staleness_max, steps[1].stats.staleness_max) == (90, 1)
+
+
+def test_a_fork_that_goes_on_live_passes_over_what_is_left_with_a_decision(base: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    begin(log, 3)
+    put(log, *(recorded(number) for number in range(3)))
+    run(make_runtime(tmp_path, base, steps=1, offline=True), log)
+    put(log, *(make_batch(index, version=1) for index in (70, 71)))
+    run(make_runtime(tmp_path, base, steps=2), log)
+    assert [[ref.offset for ref in step.batches] for step in records(log, "steps")] == [[0, 1], [3, 4]]
+    (decision,) = records(log, "decisions")
+    assert (decision.reason, decision.task_id) == ("stale", recorded(2).task_id)
+    assert "recorded by the run forked from" in decision.detail

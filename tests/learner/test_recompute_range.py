@@ -12,6 +12,7 @@ from learner.loop import learn
 from learner.recompute_range import RangeReport, StepVerdict, parse_steps, recompute_range
 from schemas.errors import CheckpointError, ConfigError, LogError
 from schemas.events import Event
+from schemas.objectives import M2po, Objective, Topr
 from tests.learner.file_log import FilePublisher, FileReader, append
 from tests.learner.policies import batch_event, make_batch, make_policy, make_runtime
 
@@ -169,3 +170,13 @@ def test_ranges_are_read_as_written() -> None:
 def test_other_ranges_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--steps"):
         parse_steps(text)
+
+
+@pytest.mark.parametrize("objective", [Topr(), M2po(tau=0.5)], ids=lambda o: type(o).__name__)
+def test_steps_on_old_data_come_out_again_to_the_bit(tmp_path: Path, objective: Objective) -> None:
+    for index in range(6):
+        append(tmp_path / "log", "batches", batch_event(make_batch(index, version=-50)), partition=index % 2)
+    runtime = make_runtime(tmp_path, make_policy(tmp_path / "base"), steps=3, keep_last=1, objective=objective)
+    learn(runtime, FilePublisher(tmp_path / "log"), partial(FileReader, tmp_path / "log"))  # type: ignore[arg-type]
+    report = again(tmp_path)
+    assert (report.steps, report.match, report.num_bitwise) == (3, 3, 3)

@@ -15,11 +15,11 @@ from schemas.arrays import PackedArray
 from schemas.batches import Batch, BatchRow
 from schemas.config import LearnerSettings
 from schemas.errors import CheckpointError, DivergenceError
-from schemas.objectives import Cispo, DecoupledPpo, Grpo, Objective
+from schemas.objectives import Cispo, DecoupledPpo, Grpo, M2po, Objective, Topr
 from tests.learner.policies import make_batch, make_policy
 
 SETTINGS = LearnerSettings(pack_tokens=24, rows_per_pass=2, learning_rate=0.01)
-OBJECTIVES = [Cispo(), Grpo(num_epochs=3), DecoupledPpo(num_epochs=2)]
+OBJECTIVES = [Cispo(), Grpo(num_epochs=3), DecoupledPpo(num_epochs=2), Topr(), M2po(tau=1.0)]
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +117,30 @@ def test_a_step_is_repeatable_to_the_bit(folder: Path, objective: Objective) -> 
     assert [figures(r) for r in first[2]] == [figures(r) for r in second[2]]
 
 
+def test_m2po_masks_over_the_whole_step_what_leaves_a_second_moment_within_the_bound(folder: Path) -> None:
+    batches = [make_batch(0), make_batch(1)]
+    settings = msgspec.structs.replace(SETTINGS, objective=M2po(tau=1.0))
+    model = load_model(folder)
+    log_rho = np.concatenate(
+        [
+            c - r.logprobs.unpack()[r.loss_mask.unpack() == 1]
+            for batch in batches
+            for r, c in zip(batch.rows, current_logprobs(model, batch), strict=True)
+        ]
+    )
+    squares = np.sort(log_rho**2)
+    num_kept = max(n for n in range(len(squares) + 1) if n == 0 or squares[:n].mean() <= 1.0)
+    (result,) = change(folder, batches, settings)[2]
+    assert 0 < num_kept < len(squares)
+    assert result.stats.masked_fraction == pytest.approx(1 - num_kept / len(squares))
+
+
+def test_when_everything_is_an_outlier_nothing_is_learned(folder: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, objective=M2po(tau=1e-12))
+    (result,) = change(folder, [make_batch(0)], settings)[2]
+    assert (result.stats.masked_fraction, result.loss, result.grad_norm) == (1.0, 0.0, 0.0)
+
+
 def figures(result: StepResult) -> StepResult:
     return msgspec.structs.replace(result, timings_s={})
 
@@ -173,12 +197,15 @@ def test_logits_are_divided_by_each_rows_temperature(folder: Path, temperature: 
     np.testing.assert_allclose(found[order], wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_how_rollouts_are_packed_does_not_change_the_step(folder: Path) -> None:
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: type(o).__name__)
+def test_how_rollouts_are_packed_does_not_change_the_step(folder: Path, objective: Objective) -> None:
     batches = [make_batch(index) for index in range(4)]
+    settings = msgspec.structs.replace(SETTINGS, objective=objective)
     wide, narrow = (
-        change(folder, batches, msgspec.structs.replace(SETTINGS, pack_tokens=n, rows_per_pass=n // 8))[2][0]
+        change(folder, batches, msgspec.structs.replace(settings, pack_tokens=n, rows_per_pass=n // 8))[2][0]
         for n in (64, 8)
     )
+    assert wide.stats.masked_fraction == narrow.stats.masked_fraction
     assert wide.loss == pytest.approx(narrow.loss, rel=1e-4, abs=1e-6)
     assert wide.grad_norm == pytest.approx(narrow.grad_norm, rel=1e-4)
 

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,3 +130,16 @@ def test_in_a_loop_that_keeps_order_no_group_is_staler_than_the_bound(
             admission.take(step(version, [task for task, _ in taken]))
     assert worst <= max_staleness
     assert version > 0, "the loop must go on: a bound that stops it bounds nothing"
+
+
+def test_a_task_under_another_scoring_makes_room_by_the_batch_or_the_decision_that_ends_it() -> None:
+    admission = Admission(run_id=RUN, max_open=3)
+    for name in "abc":
+        admission.issue(name, "strict")
+    admission.take(step(1, ["a"]))  # of the task's batch under its own verifier, which there is not
+    assert admission.num_open == 3
+    ref = BatchRef(topic="batches", partition=0, offset=0, event_id=batch_id("a", "strict"), digest="sha256:")
+    admission.take(msgspec.structs.replace(step(2, []), batches=(ref,)))
+    admission.take(decision("b"))
+    admission.take(decision("a", stage="learner", reason="stale"))
+    assert admission.num_open == 1

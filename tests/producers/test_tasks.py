@@ -6,9 +6,12 @@ import pytest
 from producers.domains import DOMAINS
 from producers.domains.numbers import is_held_out
 from producers.tasks import check_domains, domain_at, held_out_tasks, train_task
-from schemas.config import EvaluationSettings, Settings, TaskSettings
+from schemas.codec import new_event
+from schemas.config import EvaluationSettings, Settings, TaskSettings, VerifierSettings
 from schemas.errors import ConfigError
 from schemas.ids import task_id
+from schemas.scorings import VerifierChoice, scoring_of
+from schemas.uses import InUse, Use, command_of, use_id
 
 
 def settings_of(**fields: object) -> Settings:
@@ -74,3 +77,40 @@ def test_unknown_domains_and_weights_of_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="all weights are 0"):
         check_domains(settings_of(tasks=TaskSettings(domains={"verbs": 0.0})))
     check_domains(settings_of())
+
+
+def test_training_tasks_are_issued_with_the_verifier_that_the_settings_choose_and_held_out_ones_with_their_own() -> (
+    None
+):
+    settings = settings_of(
+        tasks=TaskSettings(verifiers={"verbs": "exit_status", "*": "lines"}),
+        verifier=VerifierSettings(named={"lines": VerifierChoice(kind="stdout_match", partial="lines")}),
+        evaluation=EvaluationSettings(num_tasks=3),
+    )
+    plain = settings_of(evaluation=EvaluationSettings(num_tasks=3))
+    tasks = [train_task(settings, index) for index in range(20)]
+    assert {(task.domain, task.verifier.kind, task.verifier.partial) for task in tasks} == {
+        ("verbs", "exit_status", "none"),
+        ("repair", "stdout_match", "lines"),
+    }
+    own = [train_task(plain, index) for index in range(20)]
+    assert [msgspec.structs.replace(task, verifier=its.verifier) for task, its in zip(tasks, own, strict=True)] == own
+    assert [task.verifier.expected for task in tasks] == [task.verifier.expected for task in own]
+    assert held_out_tasks(settings, 4) == held_out_tasks(plain, 4)
+
+
+def test_a_task_is_issued_under_the_scoring_in_use_in_its_domain_and_is_otherwise_the_same() -> None:
+    settings = settings_of()
+    scoring = scoring_of(VerifierChoice(kind="exit_status"), version=1)
+    use = Use(run_id="r", domain="verbs", scoring=scoring)
+    in_use = InUse("r")
+    in_use.take(new_event(command_of(use, given_by="test"), id=use_id(use, 0), key="r", source="test"))
+    for index in range(10):
+        plain, task = train_task(settings, index), train_task(settings, index, in_use)
+        assert plain.scoring_id == "live"
+        if task.domain == "repair":
+            assert task == plain
+            continue
+        assert (task.scoring_id, task.verifier) == (scoring.scoring_id, scoring.spec_for(plain.verifier))
+        assert msgspec.structs.replace(task, scoring_id="live", verifier=plain.verifier) == plain
+    assert {task.scoring_id for task in held_out_tasks(settings, 0)} == {"live"}

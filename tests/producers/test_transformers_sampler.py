@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from producers.samplers import lane as lane_module
 from producers.samplers.draw import DrawParams, draw, keep_top
-from producers.samplers.engine import read_config
+from producers.samplers.files import read_config
 from producers.samplers.interface import Finished, Request, Weights
 from producers.samplers.llama import can_run
 from producers.samplers.noise import uniforms

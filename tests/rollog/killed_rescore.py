@@ -5,26 +5,26 @@ import signal
 import sys
 from typing import Any
 
-from producers.publisher import Publisher
+from producers.bulk import BulkPublisher
 from rollog.cli import main
 
 NUM = int(sys.argv.pop(1))
 
 
-class Dying(Publisher):
+class Dying(BulkPublisher):
     """Counts what is written."""
 
     num = 0
 
-    def publish(self, *arguments: Any) -> None:
+    def write(self, *arguments: Any) -> None:
         Dying.num += 1
         if Dying.num == NUM:
             os.kill(os.getpid(), signal.SIGKILL)
-        super().publish(*arguments)
+        super().write(*arguments)
 
 
 if __name__ == "__main__":
     import streams.rescoring.passes
 
-    streams.rescoring.passes.Publisher = Dying  # type: ignore[misc]
+    streams.rescoring.passes.BulkPublisher = Dying  # type: ignore[misc]
     main()

@@ -162,3 +162,25 @@ def test_a_log_of_before_a_topic_came_is_read_all_the_same(
         older.delitem(TOPICS, "alerts")
         create_topics(log)
     assert read_accounts(log, "golden", blob_dir=tmp_path).balance() == []
+
+
+def test_what_was_made_again_of_history_ends_no_task_and_waits_for_nobody() -> None:
+    rebuilt = msgspec.structs.replace(RECORDS["batch"], scoring_id="strict")
+    accounts = books(ISSUED, DECISION, event(rebuilt, id="rebuilt"))
+    assert accounts.balance() == []
+    assert (accounts.tasks.batched, accounts.batches) == (0, {"trained": 0, "waiting": 0})
+    assert books(ISSUED, event(rebuilt, id="rebuilt")).tasks.open == 1
+
+
+def test_a_task_issued_under_a_scoring_ends_by_its_batch_and_its_invalid_rewards_count() -> None:
+    issued = event(task(scoring_id="strict"), id=TASK_ID)
+    batch = msgspec.structs.replace(RECORDS["batch"], scoring_id="strict", rebuilt=False)
+    invalid = {"value": None, "invalid_reason": "deadline", "scoring_id": "strict"}
+    accounts = books(
+        issued,
+        event(batch, id="batch"),
+        event(reward(own=True, **invalid), id="r0"),
+        event(reward(**invalid | {"scoring_id": "shadow"}), id="r1"),
+    )
+    assert accounts.balance() == []
+    assert (accounts.tasks.batched, accounts.invalid) == (1, {"deadline": 1})

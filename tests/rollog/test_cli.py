@@ -223,3 +223,28 @@ def test_home_is_the_flag_else_the_environment_else_the_platforms(tmp_path: Path
     assert home_dir(tmp_path, {"ROLLOG_HOME": "/elsewhere"}) == tmp_path
     assert home_dir(None, {"ROLLOG_HOME": "/elsewhere"}) == Path("/elsewhere")
     assert home_dir(None, {}).name == "rollog"
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (["tasks.verifiers.verbs=nobody"], ("tasks.verifiers.verbs", "nobody", "exit_status", "verifier.named")),
+        (["tasks.verifiers={chess = 'exit_status'}"], ("tasks.verifiers.chess", "exit_status", "repair")),
+        (
+            ["tasks.verifiers={'*' = 'mine'}", "verifier.named.mine={kind = 'gone'}"],
+            ("verifier.named.mine.kind", "gone", "mine"),
+        ),
+    ],
+)
+def test_a_verifier_for_training_that_is_not_known_is_refused_by_field_value_and_remedy(
+    flags: list[str], names: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve(flags=flags, environ={})
+    assert all(name in str(caught.value) for name in names)
+
+
+def test_a_verifier_for_training_may_be_a_kind_or_a_name_of_ones_own() -> None:
+    named = "verifier.named.mine={kind = 'stdout_match', partial = 'lines'}"
+    settings = resolve(flags=["tasks.verifiers={verbs = 'exit_status', '*' = 'mine'}", named], environ={})
+    assert settings.tasks.verifiers == {"verbs": "exit_status", "*": "mine"}

@@ -79,7 +79,7 @@ async def test_the_first_that_is_over_ends_the_others_and_its_error_is_raised() 
 def test_services_stop_from_what_issues_to_what_learns(tmp_path: Path) -> None:
     names = [service_command(name, Settings(), tmp_path / "settings.json", home=tmp_path).name for name in SERVICES]
 
-    order = ["issuer", "evaluator", "generator", "executor", "verifier", "assembler", "alerts", "learner"]
+    order = ["issuer", "evaluator", "generator", "executor", "verifier", "assembler", "alerts", "learner", "sealer"]
     assert names == [f"{name}-0" for name in order]
 
 

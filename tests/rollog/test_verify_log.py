@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from consumers.sealing import Sealer, seal_id
+from consumers.sealing import seal_id
 from rollog.verify_log import VerifyReport, verify
 from schemas.codec import new_event
 from schemas.events import Event
 from schemas.ids import derive_id, task_id
+from streams.sealer import make_seals
 from tests import samples
 from tests.history import MemoryLog, derived, policy, take_step, write_history
 
@@ -38,10 +39,7 @@ def one(log: MemoryLog, topic: str, number: int = 0, *, key: str = "") -> Event[
 
 
 def seal(log: MemoryLog) -> None:
-    sealer = Sealer(log.bounds, [event.record for event in log.events("seals")])
-    for raw in log.open_reader([], start=sealer.start).records():
-        sealer.add(raw)
-    for record in sealer.seals():
+    for record in make_seals(log.open_reader, log.bounds):
         where = f"{record.topic}[{record.partition}]"
         log.send(new_event(record, id=seal_id(record), key=where, source="rollog/test"))
 

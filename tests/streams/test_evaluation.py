@@ -1,5 +1,6 @@
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +35,8 @@ def held_out(version: int) -> list[TaskIssued]:
 
 def published(version: int, **changes: str) -> PolicyPublished:
     fields = {"policy": "policy", "run_id": "r", "address": "x", "digest": "d"} | changes
-    return PolicyPublished(version=version, parent=None, step=version, num_bytes=1, **fields)  # type: ignore[arg-type]
+    parent = version - 1 if version else None
+    return PolicyPublished(version=version, parent=parent, step=version, num_bytes=1, **fields)  # type: ignore[arg-type]
 
 
 def ended(task: TaskIssued, reward: float | None, **changes: str) -> Decision:
@@ -61,6 +63,15 @@ def test_the_first_every_nth_and_the_last_version_are_evaluated(version: int, is
     evaluations = make()
     evaluations.take(published(version))
     assert len(evaluations.to_issue()) == (4 if is_due else 0)
+
+
+def test_the_first_version_of_a_fork_is_evaluated_whatever_its_number() -> None:
+    evaluations = make()
+    evaluations.take(msgspec.structs.replace(published(17), parent=None))
+    assert {task.policy_version for task in evaluations.to_issue()} == {17}
+    never = Evaluations(Settings(run="r", evaluation=EvaluationSettings(every=0)), held_out)
+    never.take(msgspec.structs.replace(published(17), parent=None))
+    assert never.to_issue() == []
 
 
 def test_zero_evaluates_nothing_and_without_a_last_step_only_every_nth() -> None:

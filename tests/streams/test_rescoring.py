@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.history.lean import Held
+from schemas.codec import encode_value
 from schemas.config import VerifierSettings
 from schemas.errors import ConfigError
 from schemas.ids import derive_id
@@ -17,12 +18,14 @@ from schemas.scorings import LIVE, VerifierChoice, scoring_of
 from schemas.tasks import VerifierSpec
 from schemas.trajectory import Trajectory
 from streams import verifiers
-from streams.rescoring.comparison import Comparison
+from streams.rescoring.comparison import Comparison, Scored
 from streams.rescoring.declared import Declared, check_declared
+from streams.rescoring.forms import RewardForm
 from streams.rescoring.groups import GroupTally, advantages
 from streams.rescoring.judge import Judge, lack_of, scoring_for
 from streams.rescoring.known import Known
 from streams.rescoring.tallies import NUM_EXAMPLES, DomainTally
+from streams.scoring import Finding, reward_id, reward_of
 from streams.verifiers import Score, Verifier
 from tests import samples
 
@@ -34,9 +37,11 @@ def tally_of(pairs: list[tuple[int, float | None, float | None]]) -> Comparison:
     comparison = Comparison()
     for number, before, after in pairs:
         tally = comparison.domain(("verbs", "repair")[number % 2])
-        tally.before.add(before, None if before is not None else "deadline")
-        tally.after.add(after, None if after is not None else "verifier_error")
-        tally.add_pair(f"r/{number}", before, after)
+        was = (before, None if before is not None else "deadline")
+        is_now = (after, None if after is not None else "verifier_error")
+        tally.add(was, is_now)
+        if before != after:
+            tally.show(f"r/{number}", before, after)
         comparison.groups.add(f"t{number}", {0: before, 1: 0.5}, {0: after, 1: 0.5}, min_valid=2)
     return comparison
 
@@ -64,8 +69,8 @@ def test_every_pair_agrees_or_flips_in_one_direction(pairs: Any) -> None:
 
 def test_flips_have_a_direction_and_the_solved_ones_are_counted() -> None:
     tally = DomainTally()
-    for number, (before, after) in enumerate(itertools.permutations([None, 0.5, 1.0], 2)):
-        tally.add_pair(f"r/{number}", before, after)
+    for before, after in itertools.permutations([None, 0.5, 1.0], 2):
+        tally.add((before, None), (after, None))
     assert tally.flips == {"newly_valid": 2, "newly_invalid": 2, "up": 1, "down": 1}
     assert (tally.num_solved_gained, tally.num_solved_lost) == (1, 1)
 
@@ -117,6 +122,58 @@ def test_known_rewards_are_found_again_and_no_others(entries: dict[int, float | 
     zero = known.get("00" * 16)
     assert zero is not None
     assert zero.value == 0.5
+
+
+SCORES = st.builds(
+    Score,
+    value=st.floats(0, 1),
+    parts=st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=20),
+    detail=st.text(max_size=300),
+)
+
+
+@given(
+    finding=st.one_of(
+        st.builds(Finding, score=SCORES),
+        st.builds(Finding, invalid_reason=st.sampled_from(["deadline", "?"]), detail=st.text(max_size=99)),
+    ),
+    sample=st.integers(0, 1 << 40),
+    kind=st.sampled_from(["exact_match", "gone"]),
+)
+def test_a_form_makes_the_reward_and_the_id_that_the_verifier_service_makes(
+    finding: Finding, sample: int, kind: str
+) -> None:
+    task = samples.task(verifier=VerifierSpec(kind=kind, expected="x"))
+    reward = reward_of(task, sample, finding, scoring_id="mine")
+    form = RewardForm(task, scoring_of(None, version=0, scoring_id="mine"))
+    judgement = form.judgement(whole(), lambda _spec, _trajectory: finding)
+    assert form.value(reward.rollout_id, sample, judgement) == encode_value(reward)
+    assert form.event_id(reward.rollout_id) == reward_id(reward)
+    assert judgement.scored == Scored(reward.value, reward.invalid_reason, reward.detail)
+
+
+def test_what_looks_the_same_to_a_verifier_of_texts_is_judged_once_and_nothing_else_is() -> None:
+    asked: list[str] = []
+
+    def find(spec: VerifierSpec, trajectory: Trajectory) -> Finding:
+        asked.append(trajectory.turns[0].record.text)
+        return Finding(score=Score(value=0.5))
+
+    def judge(kind: str, *changed: Trajectory) -> int:
+        form = RewardForm(samples.task(verifier=VerifierSpec(kind=kind, expected="x")), scoring_of(None, version=0))
+        asked.clear()
+        for trajectory in changed:
+            form.judgement(trajectory, find)
+        return len(asked)
+
+    other, cut, longer, run = whole(), whole(), whole(), whole()
+    other.turns[0] = Held(samples.turn(text="13"))  # type: ignore[assignment]
+    cut.ended[None] = Held(samples.ended(why="length"))  # type: ignore[assignment]
+    longer.turns[1] = Held(samples.turn(turn=1, text="12"))  # type: ignore[assignment]
+    run.executions[0] = Held(samples.execution())  # type: ignore[assignment]
+    assert judge("exact_match", whole(), whole(), whole()) == 1
+    assert judge("exact_match", whole(), other, cut, longer, run, run) == 6
+    assert judge("stdout_match", whole(), whole()) == 2
 
 
 def test_a_scorings_id_holds_its_configuration() -> None:

@@ -4,12 +4,14 @@ import asyncio
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.batches import Batch
 from schemas.config import AssemblerSettings, VerifierSettings
 from schemas.errors import ConfigError
 from schemas.events import Event
+from schemas.ids import derive_id
 from schemas.rewards import RewardScored
 from schemas.scorings import LIVE, VerifierChoice
 from schemas.tasks import VerifierSpec
@@ -18,7 +20,7 @@ from streams.rescoring.judge import scoring_for
 from streams.shadows import Shadows
 from streams.verifier import RewardStage
 from tests import samples
-from tests.streams.stage_fakes import Acks, FakeWriter, read, telemetry
+from tests.streams.stage_fakes import Acks, FakeWriter, placed, read, telemetry
 from tests.streams.test_verifier import DirectScorer
 
 LENIENT = VerifierChoice(kind="exact_match", partial="prefix")
@@ -32,7 +34,8 @@ def events(*texts: str) -> list[Event[Any]]:
     verifier = VerifierSpec(kind="exact_match", expected="right")
     found = [read(samples.task(num_samples=len(texts), verifier=verifier, execution=None), time_s=time.time())]
     for sample, text in enumerate(texts):
-        found += [read(samples.turn(sample, text=text, action=None)), read(samples.ended(sample))]
+        tokens = samples.ids(8, 100 + sample, 1)
+        found += [read(samples.turn(sample, text=text, action=None, token_ids=tokens)), read(samples.ended(sample))]
     return found
 
 
@@ -133,3 +136,48 @@ async def test_the_assembler_trains_on_live_rewards_alone_and_lets_others_go() -
     assert isinstance(batch, Batch)
     assert [row.reward for row in batch.rows] == [1.0, 0.0]
     assert batch.scoring_id == LIVE
+
+
+def issued_under(found: list[Event[Any]], scoring_id: str, verifier: VerifierSpec) -> list[Event[Any]]:
+    task = msgspec.structs.replace(found[0].record, scoring_id=scoring_id, verifier=verifier)
+    return [msgspec.structs.replace(found[0], record=task), *found[1:]]
+
+
+async def test_a_task_issued_under_a_scoring_gets_its_reward_once_and_trains_on_it() -> None:
+    rig, spec = Rig(), VerifierSpec(kind="exact_match", expected="right", partial="prefix")
+    found = issued_under(events("right", "righ"), SHADOW, spec)
+    await rig.take(found)
+    assert rig.values == {(SHADOW, 0): 1.0, (SHADOW, 1): 0.8}
+    assert all(record.is_own for record in rig.writer.records)
+    assert rig.count("agree") is None
+    assert sorted(rig.acks.ids) == sorted(event.id for event in found)
+
+    writer, acks = FakeWriter(), Acks()
+    stage = GroupStage(AssemblerSettings(), writer, telemetry())
+    stray = [read(samples.reward(s, value=0.5)) for s in range(2)]  # `live` ones of a task that has none of its own
+    rewards = [placed(event, offset=900 + place) for place, event in enumerate(rig.writer.events)]
+    for event in (*stray, *found, *rewards):
+        await stage.take(event, acks.of(event))
+    (batch,) = writer.records
+    assert [row.reward for row in batch.rows] == [1.0, 0.8]
+    assert (batch.scoring_id, batch.rebuilt, batch.is_rebuilt) == (SHADOW, False, False)
+    assert writer.events[0].id == derive_id(samples.TASK_ID, "batch", 0, SHADOW)
+
+
+async def test_a_shadow_of_a_scoring_that_trains_elsewhere_is_no_reward_of_this_task() -> None:
+    rig = Rig()
+    await rig.take(events("right", "righ"))
+    assert {(record.scoring_id, record.is_own) for record in rig.writer.records} == {(LIVE, True), (SHADOW, False)}
+    assert all(not record.own for record in rig.writer.records)
+
+
+async def test_a_rebuilt_batch_that_is_read_back_ends_no_task() -> None:
+    writer, acks = FakeWriter(), Acks()
+    stage = GroupStage(AssemblerSettings(), writer, telemetry())
+    old = msgspec.structs.replace(samples.records()["batch"], scoring_id="strict")
+    again = msgspec.structs.replace(samples.records()["batch"], scoring_id="strict", rebuilt=True)
+    assert [batch.is_rebuilt for batch in (old, again, samples.records()["batch"])] == [True, True, False]
+    stage.recall([read(old), read(again)])
+    task = events("right")[0]
+    await stage.take(task, acks.of(task))
+    assert acks.ids == []

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import record_digest
 from schemas.config import VerifierSettings
+from schemas.content import record_digest
 from schemas.deadletters import DeadLetter
 from schemas.errors import LogError
 from schemas.events import Event

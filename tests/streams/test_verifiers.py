@@ -1,5 +1,6 @@
 """What verifiers say of honest and of hostile answers."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,7 +138,7 @@ def test_a_beginning_earns_its_share(answer: str, credit: float) -> None:
 
 
 def test_an_unknown_verifier_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(Exception, match=r"'regex' is not known; known are: exact_match, stdout_match"):
+    with pytest.raises(Exception, match=r"'regex' is not known; known are: exact_match, exit_status, stdout_match"):
         get_verifier("regex")
 
 
@@ -166,3 +167,20 @@ def test_every_verifier_is_registered_under_its_name_with_a_version() -> None:
     for name, verifier in VERIFIERS.items():
         assert verifier.name == name
         assert verifier.version >= 1
+
+
+@pytest.mark.parametrize("status", ["ok", "nonzero", "timeout", "oom", "killed"])
+def test_exit_status_is_content_with_any_program_that_runs(status: str) -> None:
+    outcome = msgspec.structs.replace(ok(b"anything at all"), status=status)
+    found = get_verifier("exit_status").score(spec(kind="exit_status"), trajectory(outcome))
+    assert found.value == found.parts["ran"] == float(status == "ok")
+    assert (status in found.detail) == (status != "ok")
+
+
+def test_exit_status_judges_the_last_turn_and_needs_it_to_have_run() -> None:
+    verifier = get_verifier("exit_status")
+    assert verifier.score(spec(kind="exit_status"), trajectory()).value == 0.0
+    both = trajectory(ok(b"7"))
+    both.turns[1] = read(samples.turn(0, 1))
+    assert verifier.score(spec(kind="exit_status"), both).value == 0.0
+    assert verifier.lacks(samples.task(execution=None)) is not None
