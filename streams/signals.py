@@ -254,11 +254,9 @@ def disagreement(rollouts: Rollouts, domain: str, scoring: str, settings: AlertS
         return None
     kept = [a.text for _, _, a, live, other in valid if live - other < DENIED]
     pattern = pattern_of([a.text for _, _, a, _ in denied], kept)
-    lowest = min(live for *_, live in denied)
-    reward = Condition(field="reward.value", symbol=">=", value=f"{lowest:g}")
     selection = Selection(
         domain=domain,
-        conditions=(reward,) if pattern is None else (pattern,),
+        conditions=rewarded_by([(asked, live) for _, asked, _, live in denied]) if pattern is None else (pattern,),
         since_s=rounded(min(asked.issued_s for _, asked, _, _ in denied)) if pattern is None else None,
     )
     return Found(
@@ -267,6 +265,16 @@ def disagreement(rollouts: Rollouts, domain: str, scoring: str, settings: AlertS
         detail=f"{scoring} gives {len(denied)} of {len(valid)} rollouts at least {DENIED:g} less than what trains",
         examples=tuple(name for name, *_ in denied[:MOST_EXAMPLES]), selection=selection,
     )  # fmt: skip
+
+
+def rewarded_by(denied: Sequence[tuple[Asked, float]]) -> tuple[Condition, ...]:
+    """Return what selects the rewarded by the scorings that rewarded these: not those by another, once it is used."""
+    lowest = min(value for _, value in denied)
+    reward = Condition(field="reward.value", symbol=">=", value=f"{lowest:g}")
+    scorings = {asked.task.scoring_id for asked, _ in denied}
+    if len(scorings) > 1:
+        return (reward,)
+    return (Condition(field="reward.scoring_id", symbol="=", value=scorings.pop()), reward)
 
 
 def pattern_of(bad: Sequence[str], good: Sequence[str]) -> Condition | None:

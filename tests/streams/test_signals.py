@@ -98,7 +98,8 @@ def test_where_no_word_stands_for_it_the_rewarded_since_then_are_meant() -> None
     denied = list(facts(live=lambda index, sample: 0.75, shadow=lambda index, sample: 0.0))
     (found,) = [one for one in found_in(denied, shadows=(SHADOW,)) if one.signal == "disagreement"]
     assert found.selection.text == (
-        "--domain repair --where 'reward.value>=\"0.75\"' --since 1970-01-01T00:16:40.000000Z"
+        "--domain repair --where 'reward.scoring_id=\"live\"' --where 'reward.value>=\"0.75\"' "
+        "--since 1970-01-01T00:16:40.000000Z"
     )
 
 
