@@ -22,7 +22,7 @@ class Options(Selection, frozen=True, kw_only=True):
 
     def wants(self, rollout: Finished) -> bool:
         """Return whether this rollout counts."""
-        if self.policy is None and not self.needs_reward:
+        if self.policy is None and not self.needs_reward and not self.rollouts:
             return True
         reward = rollout.group.rewards.get(rollout.sample)
         if self.only_invalid and (reward is None or reward.value is not None):

@@ -1,7 +1,7 @@
 """Which rollouts are meant: a selection that is text on the log and on the command line, and the same for every reader.
 
 What must hold: `parse_selection(selection.text) == selection`, and whether a rollout is meant is a function of its own
-events: its task, its turns, how it ended, and the reward that it had live.
+events: its task, its turns, how it ended, and the reward by its task's own scoring, which is the one that trains.
 """
 
 import re
@@ -27,7 +27,7 @@ PARTS: dict[str, type[Any]] = {
     "reward": RewardScored,
     "answer": TurnGenerated,
 }
-"""What a condition may name: `answer` is the last turn, `reward` the live one."""
+"""What a condition may name: `answer` is the last turn, `reward` the task's own one."""
 OF_EVERY_TURN = ("task_id", "rollout_id", "sample", "turn", "policy", "text")
 """Fields of a turn that are at hand without its arrays."""
 
@@ -106,7 +106,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     def holds(
         self, rollout_id: str, *, task: TaskIssued, turns: Mapping[int, Any], end: Any, reward: Any | None
     ) -> bool:
-        """Return whether a rollout is meant, of a task that is; `turns` by index, `reward` the live one."""
+        """Return whether a rollout is meant, of a task that is; `turns` by index, `reward` its own."""
         if self.rollouts and rollout_id not in self.rollouts:
             return False
         if self.policy is not None and not any(self.policy.drew(turn) for turn in turns.values()):

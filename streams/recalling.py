@@ -5,7 +5,6 @@ from typing import Any
 
 from schemas.ids import rollout_id
 from schemas.recalls import SHORT, Quarantine
-from schemas.scorings import LIVE
 from schemas.trajectory import Group
 from streams.scoring import reward_in
 
@@ -13,7 +12,7 @@ from streams.scoring import reward_in
 def barred(quarantines: Iterable[Quarantine], group: Group, rewards: Mapping[int, Any] | None = None) -> dict[int, str]:
     """Return, by sample, the quarantine that keeps a rollout from training.
 
-    `rewards` are the live ones where the group has others.
+    `rewards` are the task's own where the group has others.
     """
     task = group.task
     assert task is not None
@@ -26,7 +25,7 @@ def barred(quarantines: Iterable[Quarantine], group: Group, rewards: Mapping[int
         for sample, trajectory in group.samples.items():
             if sample in found:
                 continue
-            reward = reward_in(trajectory, LIVE) if rewards is None else rewards.get(sample)
+            reward = reward_in(trajectory, task.scoring_id) if rewards is None else rewards.get(sample)
             turns = {index: event.record for index, event in trajectory.turns.items()}
             name = rollout_id(task.task_id, sample)
             if chosen.holds(name, task=task, turns=turns, end=trajectory.end, reward=reward):

@@ -17,10 +17,11 @@ from schemas.conditions import Condition
 from schemas.config import AlertSettings
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
-from schemas.scorings import LIVE
 from schemas.selections import Selection, rounded
 from schemas.tasks import TaskIssued
 
+OWN = ""
+"""In place of the id of each task's own scoring: the one that trains."""
 MOST_OPEN = 256
 """Windows that wait for something, since partitions of a backlog are not read side by side; beyond that the oldest is
 given up, since it waits for what never comes."""
@@ -67,12 +68,17 @@ class Asked(msgspec.Struct):
     scored: set[str] = set()
     """Scorings by which every sample has its reward."""
 
+    def own(self, answer: Answer) -> float | None:
+        """Return what the task's own scoring, which trains, gives an answer."""
+        return answer.values.get(self.task.scoring_id)
+
     def settle(self) -> bool:
         """Note which scorings are whole; returns whether one is newly so."""
         answers = [self.answers[sample] for sample in range(self.task.num_samples) if sample in self.answers]
         if len(answers) < self.task.num_samples:
             return False
-        now = {s for s in self.scorings if all(answer.is_scored(s) for answer in answers)}
+        ids = {s: self.task.scoring_id if s == OWN else s for s in self.scorings}
+        now = {s for s, name in ids.items() if all(answer.is_scored(name) for answer in answers)}
         is_new = len(now) > len(self.scored)
         self.scored = now
         return is_new
@@ -160,7 +166,7 @@ class Windows:
         number = task.index // self._settings.window
         window = self._open.setdefault(number, Window(number))
         if task.index not in window.tasks:
-            scorings = tuple(self._wanted(task))
+            scorings = (OWN, *(name for name in self._wanted(task) if name != task.scoring_id))
             window.tasks[task.index] = Asked(task=task, issued_s=time_s, scorings=scorings, answers=early)
             self._index_of[task.task_id] = task.index
             window.tasks[task.index].settle()
@@ -191,8 +197,8 @@ class Windows:
                     needs[place] = needs[place] and scoring in asked.scored
         found: list[Found] = []
         for (domain, scoring), is_there in sorted(needs.items()):
-            # A shadow is compared with the live one: both have to be there.
-            if is_there and (scoring == LIVE or (domain, LIVE) in window.done or needs.get((domain, LIVE), False)):
+            # A shadow is compared with the task's own: both have to be there.
+            if is_there and (scoring == OWN or (domain, OWN) in window.done or needs.get((domain, OWN), False)):
                 window.done.add((domain, scoring))
                 found += self._look(window, domain, scoring)
         if all((a.task.domain, scoring) in window.done for a in window.tasks.values() for scoring in a.scorings):
@@ -204,7 +210,7 @@ class Windows:
         if len(rollouts) < self._settings.min_measured:
             return []
         span = (window.number * self._settings.window, (window.number + 1) * self._settings.window - 1)
-        if scoring != LIVE:
+        if scoring != OWN:
             looks = [disagreement(rollouts, domain, scoring, self._settings)]
         else:
             looks = [look(rollouts, domain, self._settings) for look in (repeated, no_answer, invalid)]
@@ -240,7 +246,7 @@ def share(part: int, whole: int) -> float:
 
 def disagreement(rollouts: Rollouts, domain: str, scoring: str, settings: AlertSettings) -> Found | None:
     """Return whether a shadow denies too much of what is rewarded."""
-    both = [(name, asked, a, a.values.get(LIVE), a.values.get(scoring)) for name, asked, a in rollouts]
+    both = [(name, asked, a, asked.own(a), a.values.get(scoring)) for name, asked, a in rollouts]
     valid = [(n, asked, a, live, other) for n, asked, a, live, other in both if live is not None and other is not None]
     denied = [(name, asked, a, live) for name, asked, a, live, other in valid if live - other >= DENIED]
     measured = share(len(denied), len(valid))
@@ -248,19 +254,27 @@ def disagreement(rollouts: Rollouts, domain: str, scoring: str, settings: AlertS
         return None
     kept = [a.text for _, _, a, live, other in valid if live - other < DENIED]
     pattern = pattern_of([a.text for _, _, a, _ in denied], kept)
-    lowest = min(live for *_, live in denied)
-    reward = Condition(field="reward.value", symbol=">=", value=f"{lowest:g}")
     selection = Selection(
         domain=domain,
-        conditions=(reward,) if pattern is None else (pattern,),
+        conditions=rewarded_by([(asked, live) for _, asked, _, live in denied]) if pattern is None else (pattern,),
         since_s=rounded(min(asked.issued_s for _, asked, _, _ in denied)) if pattern is None else None,
     )
     return Found(
         signal="disagreement", domain=domain, about=scoring, first=0, last=0, measured=measured,
         threshold=settings.disagreement, num_measured=len(valid),
-        detail=f"{scoring} gives {len(denied)} of {len(valid)} rollouts at least {DENIED:g} less than the live reward",
+        detail=f"{scoring} gives {len(denied)} of {len(valid)} rollouts at least {DENIED:g} less than what trains",
         examples=tuple(name for name, *_ in denied[:MOST_EXAMPLES]), selection=selection,
     )  # fmt: skip
+
+
+def rewarded_by(denied: Sequence[tuple[Asked, float]]) -> tuple[Condition, ...]:
+    """Return what selects the rewarded by the scorings that rewarded these: not those by another, once it is used."""
+    lowest = min(value for _, value in denied)
+    reward = Condition(field="reward.value", symbol=">=", value=f"{lowest:g}")
+    scorings = {asked.task.scoring_id for asked, _ in denied}
+    if len(scorings) > 1:
+        return (reward,)
+    return (Condition(field="reward.scoring_id", symbol="=", value=scorings.pop()), reward)
 
 
 def pattern_of(bad: Sequence[str], good: Sequence[str]) -> Condition | None:
@@ -288,7 +302,7 @@ def repeated(rollouts: Rollouts, domain: str, settings: AlertSettings) -> Found 
     examples: dict[str, list[str]] = defaultdict(list)
     questions: set[str] = set()
     for name, asked, answer in rollouts:
-        if answer.text and (answer.values.get(LIVE) or 0.0) > 0:
+        if answer.text and (asked.own(answer) or 0.0) > 0:
             questions.add(asked.task.prompt)
             if asked.task.prompt not in asked_by[answer.text]:
                 asked_by[answer.text].add(asked.task.prompt)
@@ -310,7 +324,7 @@ def repeated(rollouts: Rollouts, domain: str, settings: AlertSettings) -> Found 
 
 def no_answer(rollouts: Rollouts, domain: str, settings: AlertSettings) -> Found | None:
     """Return whether too many scored rollouts end without anything to run, or to read where nothing is run."""
-    rollouts = [one for one in rollouts if one[2].values.get(LIVE) is not None]
+    rollouts = [one for one in rollouts if one[1].own(one[2]) is not None]
     silent = [
         name for name, asked, a in rollouts if not (a.text.strip() if asked.task.execution is None else a.has_action)
     ]
@@ -328,7 +342,7 @@ def no_answer(rollouts: Rollouts, domain: str, settings: AlertSettings) -> Found
 
 def invalid(rollouts: Rollouts, domain: str, settings: AlertSettings) -> Found | None:
     """Return whether too many rewards have no value."""
-    without = [(name, asked) for name, asked, answer in rollouts if answer.values.get(LIVE) is None]
+    without = [(name, asked) for name, asked, answer in rollouts if asked.own(answer) is None]
     measured = share(len(without), len(rollouts))
     if measured < settings.invalid:
         return None

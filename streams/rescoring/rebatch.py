@@ -145,7 +145,7 @@ def ends_in(plan: Rebatching, rollouts: Rollouts, known: Known) -> Iterator[Batc
 
 
 def barred_in(plan: Rebatching, group: OpenGroup, made: Group) -> dict[int, str]:
-    """Return, by sample, what is quarantined, judged by the live rewards."""
+    """Return, by sample, what is quarantined, judged by the tasks' own rewards."""
     assert group.task is not None
     quarantines = plan.recalls.in_force(group.task.run_id) if plan.recalls else []
     return barred(quarantines, made, group.rewards) if quarantines else {}

@@ -14,6 +14,7 @@ from schemas.config import AssemblerSettings
 from schemas.decisions import Decision
 from schemas.events import Event, Position
 from schemas.recalls import Recalls, lift_command, quarantine_command
+from schemas.rewards import RewardScored
 from schemas.selections import Selection, parse_conditions
 from streams.assembler import GroupStage
 from tests import samples
@@ -74,6 +75,23 @@ def test_a_quarantined_rollout_is_in_neither_rows_nor_baseline() -> None:
     assert [row.sample for row in end.rows] == [0, 2, 3]
     assert (end.reward_mean, end.commands_end) == (1 / 3, 1)
     assert [row.advantage for row in end.rows] == [1 - 1 / 3, -1 / 3, -1 / 3]
+
+
+def test_the_reward_that_is_meant_is_the_one_that_trains() -> None:
+    async def run() -> Any:
+        writer, acks = FakeWriter(), Acks()
+        commands: Any = FakeCommands(given("reward.value=1"))
+        stage = GroupStage(AssemblerSettings(), writer, telemetry(), commands=commands)
+        for event in group(1.0, 0.5, 0.0, scoring_id="lax"):
+            record = event.record
+            is_reward = isinstance(record, RewardScored)
+            changed = msgspec.structs.replace(record, scoring_id="lax", own=True) if is_reward else record
+            await stage.take(msgspec.structs.replace(event, record=changed), acks.of(event))
+        return writer.records[0]
+
+    end = asyncio.run(run())
+    assert [row.sample for row in end.rows] == [1, 2]
+    assert (end.scoring_id, end.commands_end) == ("lax", 1)
 
 
 def test_too_few_that_are_left_is_a_decision_that_names_the_quarantine() -> None:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from schemas.config import AlertSettings
 from schemas.executions import Action, ExecutionLimits
 from schemas.ids import task_id
+from schemas.rewards import RewardScored
 from schemas.selections import parse_selection
 from streams import signals
 from streams.signals import Found, Windows, pattern_of
@@ -96,7 +98,8 @@ def test_where_no_word_stands_for_it_the_rewarded_since_then_are_meant() -> None
     denied = list(facts(live=lambda index, sample: 0.75, shadow=lambda index, sample: 0.0))
     (found,) = [one for one in found_in(denied, shadows=(SHADOW,)) if one.signal == "disagreement"]
     assert found.selection.text == (
-        "--domain repair --where 'reward.value>=\"0.75\"' --since 1970-01-01T00:16:40.000000Z"
+        "--domain repair --where 'reward.scoring_id=\"live\"' --where 'reward.value>=\"0.75\"' "
+        "--since 1970-01-01T00:16:40.000000Z"
     )
 
 
@@ -112,6 +115,21 @@ def test_too_little_tells_nothing() -> None:
     hack = list(facts(text=lambda index, sample: "same"))
     assert found_in(hack, min_questions=9) == []
     assert found_in(hack, min_measured=33) == []
+
+
+def test_what_trains_is_each_tasks_own_scoring() -> None:
+    """`live` is nobody's own here, and says the opposite."""
+    hack = [
+        (msgspec.structs.replace(record, scoring_id="lax", own=True) if is_shadow(record) else record, *rest)
+        for record, *rest in facts(live=lambda i, s: 0.0, shadow=lambda i, s: 1.0, scoring_id="lax")
+    ]
+    windows = Windows("golden", SETTINGS, lambda task: ("lax", "live"))
+    found = [one for fact in hack for one in windows.take(*fact)]
+    assert [(one.signal, one.about, one.measured) for one in found] == [("disagreement", "live", 1.0)]
+
+
+def is_shadow(record: Any) -> bool:
+    return isinstance(record, RewardScored) and record.scoring_id == SHADOW
 
 
 def test_other_runs_and_held_out_tasks_are_left_alone() -> None:
