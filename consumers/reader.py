@@ -261,7 +261,8 @@ class Stretches:
 
 def scanner(log: LogSettings, *, blob_dir: Path) -> Callable[..., Reader]:
     """Return `Reader` for much of the log in one go: what is read ahead is little, whatever there is."""
-    frugal = msgspec.structs.replace(log, client={"queued.max.messages.kbytes": str(AHEAD_KBYTES), **log.client})
+    little = {"queued.max.messages.kbytes": str(AHEAD_KBYTES), "fetch.min.bytes": "1"}
+    frugal = msgspec.structs.replace(log, client={**little, **log.client})
     return partial(Reader, frugal, blob_dir=blob_dir, fetch_bytes=SCAN_FETCH_BYTES)
 
 
