@@ -175,7 +175,7 @@ class Index:
             self.flush(reader.positions)
         finally:
             reader.close()
-            self.make_indexes()
+        self.make_indexes()
         on_progress(total, total)
         return CaughtUp(num_events=counts["events"], num_undecodable=counts["undecodable"])
 

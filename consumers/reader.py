@@ -5,7 +5,7 @@ was written twice is handed out once, as long as the window of remembered ids re
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import takewhile
@@ -106,11 +106,23 @@ class Reader:
         self._is_open = True
         self._buffer: deque[Message] = deque()
         self._consumer = open_consumer(log, **{"fetch.message.max.bytes": fetch_bytes})
-        self.positions: dict[At, int] = starts(self._consumer, log, topics, start)
+        self.positions: dict[At, int] = {}
         """Next offset by partition, of what was handed out."""
-        self._ends = offsets_at(self._consumer, log, dict.fromkeys(self.positions, LATEST)) if bounded else None
-        self._open = {at for at, end in (self._ends or {}).items() if self.positions[at] < end}
-        wanted = self.positions if self._ends is None else {at: self.positions[at] for at in self._open}
+        self._ends: dict[At, int] | None = None
+        self._open: set[At] = set()
+        self._begin(starts(self._consumer, log, topics, start), bounded=bounded)
+
+    def go_to(self, start: Mapping[At, int]) -> None:
+        """Read from there on instead, other partitions or the same. Raises LogError where the log does not have it."""
+        self._buffer.clear()
+        self._consumer.resume(self._consumer.assignment())
+        self._begin(starts(self._consumer, self._log, [], start), bounded=self._ends is not None)
+
+    def _begin(self, positions: dict[At, int], *, bounded: bool) -> None:
+        log, self.positions = self._log, positions
+        self._ends = offsets_at(self._consumer, log, dict.fromkeys(positions, LATEST)) if bounded else None
+        self._open = {at for at, end in (self._ends or {}).items() if positions[at] < end}
+        wanted = positions if self._ends is None else {at: positions[at] for at in self._open}
         self._consumer.assign([TopicPartition(on_cluster(log, t), p, offset) for (t, p), offset in wanted.items()])
 
     @property
@@ -226,19 +238,38 @@ def records_between(
     log: LogSettings, at: At, span: tuple[int, int], *, blob_dir: Path
 ) -> Generator[RawRecord, None, None]:
     """Yield a partition's records from an offset to before another, as they stand on the log. Raises LogError."""
-    start, end = span
-    if start >= end:
-        return
-    reader = scanner(log, blob_dir=blob_dir)([at[0]], start={at: start}, bounded=True)
-    try:
-        yield from takewhile(lambda raw: raw.position.offset < end, reader.records())
-    finally:
-        reader.close()
+    with closing(Stretches(log, blob_dir=blob_dir)) as stretches:
+        yield from stretches.records(at, span)
+
+
+class Stretches:
+    """One stretch of the log after the other, through one client: opening one for each costs time and memory."""
+
+    def __init__(self, log: LogSettings, *, blob_dir: Path) -> None:
+        self._open = scanner(log, blob_dir=blob_dir)
+        self._reader: Reader | None = None
+
+    def records(self, at: At, span: tuple[int, int]) -> Iterator[RawRecord]:
+        """Yield a partition's records from an offset to before another, as they stand. Raises LogError."""
+        start, end = span
+        if start >= end:
+            return
+        if self._reader is None:
+            self._reader = self._open([at[0]], start={at: start}, bounded=True)
+        else:
+            self._reader.go_to({at: start})
+        yield from takewhile(lambda raw: raw.position.offset < end, self._reader.records())
+
+    def close(self) -> None:
+        """Let go."""
+        if self._reader is not None:
+            self._reader.close()
 
 
 def scanner(log: LogSettings, *, blob_dir: Path) -> Callable[..., Reader]:
     """Return `Reader` for much of the log in one go: what is read ahead is little, whatever there is."""
-    frugal = msgspec.structs.replace(log, client={"queued.max.messages.kbytes": str(AHEAD_KBYTES), **log.client})
+    little = {"queued.max.messages.kbytes": str(AHEAD_KBYTES), "fetch.min.bytes": "1"}
+    frugal = msgspec.structs.replace(log, client={**little, **log.client})
     return partial(Reader, frugal, blob_dir=blob_dir, fetch_bytes=SCAN_FETCH_BYTES)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from consumers.bounds import LogState, read_state
 from consumers.feed import OpenReader
 from consumers.index import CaughtUp, Index, open_index
-from consumers.reader import Reader, scanner
+from consumers.reader import scanner
 from rollog.options import Invocation
 from rollog.progress import progress
 from rollog.topics import describe_topics
@@ -51,7 +51,7 @@ def history(called: Invocation, *, rebuild: bool = False) -> Iterator[History]:
         with progress("indexing the log") as on_progress:
             open_scanner = scanner(log, blob_dir=called.blob_dir)
             caught_up = index.catch_up(open_scanner, state.bounds, on_progress=on_progress)
-        look_up = partial(Reader, log, blob_dir=called.blob_dir, fetch_bytes=LOOKUP_FETCH_BYTES)
+        look_up = partial(open_scanner, fetch_bytes=LOOKUP_FETCH_BYTES)
         yield History(index=index, open_reader=look_up, state=state, caught_up=caught_up)
     finally:
         index.close()

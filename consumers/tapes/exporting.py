@@ -13,7 +13,7 @@ import msgspec
 
 from consumers.offsets import At, Start, spans
 from consumers.raw import RawRecord, claim_of, to_event
-from consumers.reader import records_between
+from consumers.reader import Stretches
 from consumers.tapes.writer import TapeWriter
 from producers.blobs import BlobStore
 from schemas.config import LogSettings
@@ -46,7 +46,8 @@ class Exporter:
     """One export."""
 
     def __init__(self, log: LogSettings, writer: TapeWriter, *, blob_dir: Path, on_progress: OnProgress) -> None:
-        self._log, self._writer, self._blob_dir, self._on_progress = log, writer, blob_dir, on_progress
+        self._writer, self._on_progress = writer, on_progress
+        self._stretches = Stretches(log, blob_dir=blob_dir)
         self._blobs = BlobStore(blob_dir)
         self.num_records = self.num_undecodable = 0
         self.undecodable: list[str] = []
@@ -54,11 +55,12 @@ class Exporter:
     def run(self, pieces: Mapping[At, tuple[int, int]]) -> None:
         """Write all pieces. Raises LogError, TapeError."""
         num_offsets, num_done = sum(end - start for start, end in pieces.values()), 0
-        for (topic, partition), (start, end) in pieces.items():
-            self._writer.begin(topic, partition, start)
-            self._partition((topic, partition), start, end, partial(self._tell, num_done - start, num_offsets))
-            self._writer.end(end)
-            num_done += end - start
+        with closing(self._stretches):
+            for (topic, partition), (start, end) in pieces.items():
+                self._writer.begin(topic, partition, start)
+                self._partition((topic, partition), start, end, partial(self._tell, num_done - start, num_offsets))
+                self._writer.end(end)
+                num_done += end - start
         self._on_progress(num_done, num_offsets)
 
     def _tell(self, base: int, of: int, offset: int) -> None:
@@ -66,12 +68,11 @@ class Exporter:
             self._on_progress(base + offset, of)
 
     def _partition(self, at: At, start: int, end: int, tell: Callable[[int], None]) -> None:
-        with closing(records_between(self._log, at, (start, end), blob_dir=self._blob_dir)) as records:
-            for raw in records:
-                problem = self._prepare(raw)
-                self._writer.add(raw, problem=problem)
-                self.num_records += 1
-                tell(raw.position.offset)
+        for raw in self._stretches.records(at, (start, end)):
+            problem = self._prepare(raw)
+            self._writer.add(raw, problem=problem)
+            self.num_records += 1
+            tell(raw.position.offset)
 
     def _prepare(self, raw: RawRecord) -> str:
         """Put the record's blobs on the tape; returns why it cannot be decoded, empty where it can."""

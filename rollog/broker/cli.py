@@ -1,13 +1,15 @@
 """`rollog broker start|stop|status|logs|reset`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollog.broker.server import BrokerStatus, EmbeddedBroker
 from rollog.exit_codes import ExitCode
 from rollog.options import AsJson, Home, example, print_json
+
+if TYPE_CHECKING:
+    from rollog.broker.server import BrokerStatus, EmbeddedBroker
 
 app = typer.Typer(
     help="The embedded broker: Apache Kafka on this machine, for when no cluster is configured.",
@@ -20,7 +22,7 @@ Directory = Annotated[Path | None, typer.Option("--dir", help="Its data director
 @app.command(epilog=example("rollog broker start"))
 def start(directory: Directory = None, home: Home = None, as_json: AsJson = False) -> None:
     """Start it, unless it runs; it goes on until `rollog broker stop`."""
-    broker = EmbeddedBroker(directory, home=home)
+    broker = open_broker(directory, home)
     if not broker.status().running:
         broker.start(detached=True, say=lambda line: typer.echo(line, err=True))
     show(broker.status(), as_json=as_json)
@@ -29,7 +31,7 @@ def start(directory: Directory = None, home: Home = None, as_json: AsJson = Fals
 @app.command(epilog=example("rollog broker stop"))
 def stop(directory: Directory = None, home: Home = None, as_json: AsJson = False) -> None:
     """Stop it; its log stays."""
-    stopped = EmbeddedBroker(directory, home=home).stop()
+    stopped = open_broker(directory, home).stop()
     if as_json:
         print_json({"stopped": stopped})
     else:
@@ -39,7 +41,7 @@ def stop(directory: Directory = None, home: Home = None, as_json: AsJson = False
 @app.command(epilog=example("rollog broker status --json"))
 def status(directory: Directory = None, home: Home = None, as_json: AsJson = False) -> None:
     """Say whether and where it runs; exit status 1 where it does not."""
-    found = EmbeddedBroker(directory, home=home).status()
+    found = open_broker(directory, home).status()
     show(found, as_json=as_json)
     if not found.running:
         raise typer.Exit(ExitCode.FELL_SHORT)
@@ -53,7 +55,7 @@ def logs(
     as_json: AsJson = False,
 ) -> None:
     """Print what the broker itself logged since its last start."""
-    text = EmbeddedBroker(directory, home=home).logs(num_lines=lines)
+    text = open_broker(directory, home).logs(num_lines=lines)
     if as_json:
         print_json({"lines": text.splitlines()})
     else:
@@ -68,7 +70,7 @@ def reset(
     as_json: AsJson = False,
 ) -> None:
     """Delete every event and topic that it holds. It must be stopped."""
-    doomed = EmbeddedBroker(directory, home=home).reset(yes=yes)
+    doomed = open_broker(directory, home).reset(yes=yes)
     if as_json:
         print_json({"deleted": yes, "paths": [str(path) for path in doomed]})
         return
@@ -78,7 +80,14 @@ def reset(
         typer.echo("Nothing was deleted; --yes deletes." if doomed else "There is nothing to delete.")
 
 
-def show(found: BrokerStatus, *, as_json: bool) -> None:
+def open_broker(directory: Path | None, home: Path | None) -> "EmbeddedBroker":
+    """Return it; what it takes is imported only by these verbs."""
+    from rollog.broker.server import EmbeddedBroker
+
+    return EmbeddedBroker(directory, home=home)
+
+
+def show(found: "BrokerStatus", *, as_json: bool) -> None:
     """Print a status."""
     if as_json:
         print_json(found)

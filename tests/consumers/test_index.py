@@ -11,7 +11,7 @@ import pytest
 from consumers import index as module
 from consumers.bounds import LogState
 from consumers.index import Index, open_index, path_of
-from consumers.index_rows import TABLES, place_of, split_place
+from consumers.index_rows import INDEXES, TABLES, place_of, split_place
 from consumers.lookup import fetch_events
 from schemas.errors import ConfigError, LogError
 from schemas.events import Position
@@ -70,6 +70,40 @@ def test_what_comes_later_is_added_and_gives_what_a_rebuild_gives(log: MemoryLog
     write_history(log.send_all, run="second")
     assert catch_up(index, log).num_events == num_records(log) // 2
     assert content(index) == content(made(tmp_path / "j", log))
+
+
+def indexes_of(index: Index) -> set[str]:
+    return {name for (name,) in index.ask("SELECT name FROM sqlite_master WHERE type = 'index' AND sql NOTNULL")}
+
+
+def test_a_large_first_filling_has_its_indexes_at_its_end_and_a_killed_one_when_it_is_opened_again(
+    log: MemoryLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = made(tmp_path / "small", log)
+    monkeypatch.setattr(module, "MANY", 10)
+    monkeypatch.setattr(module, "CHUNK", 5)
+    index, seen = Index(tmp_path / "i"), set[str]()
+    assert indexes_of(index) == set(INDEXES)
+
+    def look(_done: int, _total: int) -> None:
+        seen.update(indexes_of(index) if index.offsets and _done < _total else ())
+
+    catch_up(index, log, on_progress=look)
+    assert seen == set()
+    assert indexes_of(index) == set(INDEXES)
+    assert content(index) == content(small)
+
+    killed = Index(tmp_path / "k")
+
+    def kill(done: int, _total: int) -> None:
+        if done > 10:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        catch_up(killed, log, on_progress=kill)
+    assert indexes_of(killed) == set()
+    killed.close()
+    assert indexes_of(Index(tmp_path / "k")) == set(INDEXES)
 
 
 class KilledError(Exception):

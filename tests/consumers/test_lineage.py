@@ -8,7 +8,8 @@ from rich.console import Console
 from consumers.index import Index
 from consumers.lineage import Lineage
 from consumers.naming import find_policy, find_reward, find_rollout, find_step, find_task
-from rollog.audit import chain_of, tree_of
+from rollog.audit import chain_of
+from rollog.audit_tree import tree_of
 from schemas.errors import LogError
 from schemas.ids import task_id
 from tests.history import MemoryLog, write_history

@@ -7,7 +7,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from consumers.raw import RawRecord
-from consumers.reader import Reader, end_offsets
+from consumers.reader import Reader, Stretches, end_offsets
 from producers.publisher import Publisher
 from schemas.codec import encode_headers, encode_value
 from schemas.config import LogSettings
@@ -230,3 +230,25 @@ def test_headers_only_needs_no_values(log: LogSettings, tmp_path: Path) -> None:
     assert set(read) == {e.id for e in events} | {"x"}
     assert all(e.record is None for e in read.values())
     assert read[events[0].id].key == events[0].key
+
+
+def test_stretches_of_one_partition_after_another_come_through_one_client(
+    broker: str, namespace: str, tmp_path: Path
+) -> None:
+    log = new_log(broker, namespace, partitions=3)
+    publisher = Publisher(log, source="test", blob_dir=tmp_path)
+    written = publisher.send_all(turns(publisher, task_ids(60)))
+    publisher.close()
+    places: dict[int, list[int]] = {partition: [] for partition in range(3)}
+    for event in written:
+        assert event.position is not None
+        places[event.position.partition].append(event.position.offset)
+    stretches = Stretches(log, blob_dir=tmp_path)
+    for partition in (0, 1, 2, 0, 0):
+        end = len(places[partition])
+        for span in ((0, end), (1, end - 1), (2, 2), (end - 1, end)):
+            found = [raw.position.offset for raw in stretches.records(("rollouts", partition), span)]
+            assert found == list(range(*span))
+    with pytest.raises(LogError, match="not on the log"):
+        list(stretches.records(("rollouts", 0), (999, 1000)))
+    stretches.close()
