@@ -61,7 +61,13 @@ def train_task(settings: Settings, index: int, in_use: InUse | None = None) -> T
 
 def under(task: TaskIssued, scoring: Scoring) -> TaskIssued:
     """Return the task as it is issued to train on a scoring's rewards."""
-    return msgspec.structs.replace(task, verifier=scoring.spec_for(task.verifier), scoring_id=scoring.scoring_id)
+    return with_verifier(msgspec.structs.replace(task, scoring_id=scoring.scoring_id), scoring.spec_for(task))
+
+
+def with_verifier(task: TaskIssued, verifier: VerifierSpec) -> TaskIssued:
+    """Return the task as it is issued with another verifier; it keeps its own, for whoever scores history by that."""
+    own = task.own_spec
+    return msgspec.structs.replace(task, verifier=verifier, own_verifier=None if verifier == own else own)
 
 
 def example_task(settings: Settings, domain: str) -> TaskIssued:
@@ -120,7 +126,7 @@ def make_task(
     """Return a task of a domain with the item that seed, split, domain and index draw."""
     item = draw_item(settings, domain=domain, split=split, index=index)
     own = VerifierSpec(kind="stdout_match", expected=item.gold)
-    return TaskIssued(
+    task = TaskIssued(
         task_id=task_id,
         run_id=settings.run,
         index=index,
@@ -128,7 +134,7 @@ def make_task(
         level=settings.tasks.level,
         split=split,
         prompt=item.prompt,
-        verifier=verifier_for(settings, domain, split, own),
+        verifier=own,
         execution=ExecutionSpec(prelude=item.prelude, limits=ExecutionLimits(wall_s=settings.tasks.wall_s)),
         max_turns=item.max_turns,
         num_samples=num_samples,
@@ -138,6 +144,7 @@ def make_task(
         policy_version=policy_version,
         deadline_s=settings.tasks.deadline_s,
     )
+    return with_verifier(task, verifier_for(settings, domain, split, own))
 
 
 def verifier_for(settings: Settings, domain: str, split: Split, own: VerifierSpec) -> VerifierSpec:

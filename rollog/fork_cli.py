@@ -118,7 +118,7 @@ def lines_of(said: Tree) -> list[str]:
     lines.append(f"{said['num_written']} batches written, {said['num_known']} were there already")
     if said["trained"]:
         done = said["trained"]
-        lines.append(f"trained to step {done['step']}; {done['num_left']} batches were too few for another step")
+        lines.append(f"trained to step {done['step']}; {done['num_left']} batches are left")
         lines.append(f"rollog up --config {done['settings']} evaluates it; more learner.steps go on live")
     return lines
 

@@ -12,7 +12,7 @@ import msgspec
 from schemas.content import record_digest
 from schemas.errors import ConfigError
 from schemas.ids import derive_id
-from schemas.tasks import VerifierSpec
+from schemas.tasks import TaskIssued, VerifierSpec
 
 LIVE = "live"
 """The scoring by each task's own verifier spec; the one that trains where no command says otherwise."""
@@ -47,7 +47,7 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True):
 
     scoring_id: str
     choice: VerifierChoice | None
-    """None is each task's own spec: its rollouts are asked again."""
+    """None is the spec that each task was issued with: its rollouts are asked again."""
     verifier_version: int
     """Of the choice's verifier; 0 where each task has its own."""
 
@@ -56,9 +56,9 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True):
         """Return the configuration's digest, which does not depend on the id."""
         return record_digest((self.choice, self.verifier_version))
 
-    def spec_for(self, own: VerifierSpec) -> VerifierSpec:
-        """Return what is applied to a task whose own spec is `own`."""
-        return own if self.choice is None else self.choice.spec_for(own)
+    def spec_for(self, task: TaskIssued) -> VerifierSpec:
+        """Return what is applied to a task."""
+        return task.verifier if self.choice is None else self.choice.spec_for(task.own_spec)
 
 
 def scoring_of(choice: VerifierChoice | None, *, version: int, scoring_id: str = "") -> Scoring:

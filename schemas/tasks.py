@@ -75,6 +75,13 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from issue to the end of its rollouts; each later stage adds a grace of its own."""
     scoring_id: str = "live"
     """Whose rewards it ends by and trains on; `verifier` is that scoring's spec for it."""
+    own_verifier: VerifierSpec | None = None
+    """What the domain itself asks for, where `verifier` is something else: any other verifier starts from that."""
+
+    @property
+    def own_spec(self) -> VerifierSpec:
+        """Return what the task's domain asks for, whatever it was issued under."""
+        return self.own_verifier or self.verifier
 
     def __post_init__(self) -> None:
         """Refuse what no stage could ever finish."""

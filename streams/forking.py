@@ -295,7 +295,7 @@ def cause_of(plan: Forking, group: OpenGroup, sample: int) -> str:
     assert group.task is not None
     if plan.scoring is None:
         return reward_id(group.rewards[sample])
-    spec = plan.scoring.spec_for(group.task.verifier)
+    spec = plan.scoring.spec_for(group.task)
     unknown = Finding(invalid_reason="?")
     scoring_id = plan.scoring.scoring_id
     return reward_id(

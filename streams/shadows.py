@@ -48,7 +48,7 @@ class Shadows:
     def wanted(self, task: TaskIssued) -> tuple[Wanted, ...]:
         """Return the rewards that the task's samples are to get: first its own, then of each other scoring one."""
         scorings = dict.fromkeys(self._by_domain.get(task.domain, ()) + self._by_domain.get(ALL_DOMAINS, ()))
-        shadows = (Wanted(scoring.scoring_id, scoring.spec_for(task.verifier)) for scoring in scorings)
+        shadows = (Wanted(scoring.scoring_id, scoring.spec_for(task)) for scoring in scorings)
         others = (one for one in shadows if one.scoring_id != task.scoring_id)
         return (Wanted(task.scoring_id, task.verifier), *(one for one in others if lack_of(task, one.spec) is None))
 

@@ -57,7 +57,7 @@ class RewardForm:
 
     def __init__(self, task: TaskIssued, scoring: Scoring) -> None:
         """Work it out."""
-        self.spec = spec = scoring.spec_for(task.verifier)
+        self.spec = spec = scoring.spec_for(task)
         self.lack = lack_of(task, spec)
         verifier = VERIFIERS.get(spec.kind)
         version, digest = 0 if verifier is None else verifier.version, record_digest(spec)

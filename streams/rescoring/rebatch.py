@@ -157,7 +157,7 @@ def scored_group(plan: Rebatching, group: OpenGroup, known: Known) -> Group:
     assert task is not None
     made = Group()
     made.tasks[None] = at(task, group.time_ms / 1000)
-    spec = plan.scoring.spec_for(task.verifier)
+    spec = plan.scoring.spec_for(task)
     digest = record_digest(spec)
     for sample, trajectory in group.found.items():
         copy = Trajectory()

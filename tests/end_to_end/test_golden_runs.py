@@ -102,7 +102,7 @@ def test_every_reward_is_found_again_under_its_id(tape: Path) -> None:
             choice = VerifierChoice(kind=reward.verifier)
             scoring = scoring_of(choice, version=get_verifier(reward.verifier).version)
             assert scoring.scoring_id == reward.scoring_id
-            spec = scoring.spec_for(spec)
+            spec = scoring.spec_for(task)
         finding: Finding = without_worth(trajectory) or find(spec, trajectory)
         again = reward_of(task, reward.sample, finding, spec=spec, scoring_id=reward.scoring_id)
         assert reward_id(again) == event.id

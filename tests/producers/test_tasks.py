@@ -5,7 +5,7 @@ import pytest
 
 from producers.domains import DOMAINS
 from producers.domains.numbers import is_held_out
-from producers.tasks import check_domains, domain_at, held_out_tasks, train_task
+from producers.tasks import check_domains, domain_at, held_out_tasks, train_task, under
 from schemas.codec import new_event
 from schemas.config import EvaluationSettings, Settings, TaskSettings, VerifierSettings
 from schemas.errors import ConfigError
@@ -94,9 +94,23 @@ def test_training_tasks_are_issued_with_the_verifier_that_the_settings_choose_an
         ("repair", "stdout_match", "lines"),
     }
     own = [train_task(plain, index) for index in range(20)]
-    assert [msgspec.structs.replace(task, verifier=its.verifier) for task, its in zip(tasks, own, strict=True)] == own
+    for task, its in zip(tasks, own, strict=True):
+        assert task.own_spec == its.verifier
+        assert msgspec.structs.replace(task, verifier=its.verifier, own_verifier=None) == its
     assert [task.verifier.expected for task in tasks] == [task.verifier.expected for task in own]
     assert held_out_tasks(settings, 4) == held_out_tasks(plain, 4)
+
+
+def test_a_task_keeps_what_its_domain_expects_whatever_it_is_issued_under() -> None:
+    plain = train_task(settings_of(), 0)
+    frozen = scoring_of(VerifierChoice(kind="stdout_match", expected="never"), version=1)
+    strict = scoring_of(VerifierChoice(kind="stdout_match"), version=1)
+    task = under(plain, frozen)
+    assert task.verifier.expected == "never"
+    assert strict.spec_for(task) == plain.verifier
+    assert under(task, strict).verifier == plain.verifier
+    assert under(task, strict).own_verifier is None
+    assert scoring_of(None, version=0).spec_for(task) == task.verifier
 
 
 def test_a_task_is_issued_under_the_scoring_in_use_in_its_domain_and_is_otherwise_the_same() -> None:
@@ -111,6 +125,6 @@ def test_a_task_is_issued_under_the_scoring_in_use_in_its_domain_and_is_otherwis
         if task.domain == "repair":
             assert task == plain
             continue
-        assert (task.scoring_id, task.verifier) == (scoring.scoring_id, scoring.spec_for(plain.verifier))
-        assert msgspec.structs.replace(task, scoring_id="live", verifier=plain.verifier) == plain
+        assert (task.scoring_id, task.verifier) == (scoring.scoring_id, scoring.spec_for(plain))
+        assert msgspec.structs.replace(task, scoring_id="live", verifier=plain.verifier, own_verifier=None) == plain
     assert {task.scoring_id for task in held_out_tasks(settings, 0)} == {"live"}

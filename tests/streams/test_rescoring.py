@@ -194,7 +194,8 @@ def test_a_choice_leaves_each_task_its_own_expectation_unless_it_says_one() -> N
     own = VerifierSpec(kind="stdout_match", expected="7", partial="lines")
     assert VerifierChoice(kind="exact_match").spec_for(own) == VerifierSpec(kind="exact_match", expected="7")
     assert VerifierChoice(kind="exact_match", expected="8").spec_for(own).expected == "8"
-    assert scoring_of(None, version=0).spec_for(own) is own
+    task = samples.task(verifier=own)
+    assert scoring_of(None, version=0).spec_for(task) is own
 
 
 def test_an_id_that_stands_for_something_else_is_refused() -> None:
