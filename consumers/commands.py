@@ -51,11 +51,22 @@ class CommandFeed:
             LOGGER.warning("not obeyed, since it cannot be read: %s", list(self.recalls.unreadable.values())[-1])
 
 
-def read_recalls(open_reader: OpenReader) -> Recalls:
-    """Return all that was called back, as the log has it now. Raises LogError."""
-    feed = CommandFeed(open_reader)
-    feed.close()
-    return feed.recalls
+def read_recalls(open_reader: OpenReader, *, end: int | None = None) -> Recalls:
+    """Return all that was called back, as the log has it now or had it up to an offset. Raises LogError."""
+    if end is None:
+        feed = CommandFeed(open_reader)
+        feed.close()
+        return feed.recalls
+    recalls = Recalls()
+    reader = open_reader([TOPIC], start="beginning", bounded=True, on_undecodable=pass_over)
+    try:
+        for event in reader:
+            if event.position is not None and event.position.offset < end:
+                recalls.take(event)
+    finally:
+        reader.close()
+    recalls.reach(end)
+    return recalls
 
 
 def pass_over(raw: RawRecord, error: DecodeError) -> None:

@@ -82,7 +82,9 @@ class Follower:
         return is_taken and is_in_mix and batch.run_id == self._source_run and event.id not in self._behind
 
     def _copy_of(self, event: BatchEvent) -> Event[Batch]:
-        batch = msgspec.structs.replace(event.record, run_id=self._run_id, rebuilt=True, number=self.total)
+        batch = msgspec.structs.replace(
+            event.record, run_id=self._run_id, rebuilt=True, number=self.total, commands_end=0
+        )
         made = self._publisher.event(
             batch,
             id=batch_id(batch.task_id, batch.scoring_id, self._run_id),

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from consumers.commands import read_recalls
 from consumers.history.ranges import Range, Span, find_range
 from consumers.history.reader import TOPICS
 from consumers.reader import Reader
@@ -107,7 +108,10 @@ def plan_fork(source: Invocation, wanted: Wanted, on_progress: OnProgress) -> Pl
     if begun is None and (source.home / "runs" / wanted.run_id / "checkpoints").exists():
         raise ConfigError(f"--as {wanted.run_id}: there is a run of that name, which is no fork; choose another")
     range_ = captured(of_source, begun)
-    forking = forking_of(source, wanted, settings, range_)
+    recalls = read_recalls(
+        partial(Reader, of_source.log, blob_dir=source.blob_dir), end=None if begun is None else begun.commands_end
+    )
+    forking = msgspec.structs.replace(forking_of(source, wanted, settings, range_), recalls=recalls)
     total = range_.num_records(range_.partitions)
     sifted = sift(forking, partial(tell, on_progress, [0], total))
     numbers = number(sifted, forking.mix)
@@ -124,6 +128,7 @@ def plan_fork(source: Invocation, wanted: Wanted, on_progress: OnProgress) -> Pl
         ends={f"{topic}[{partition}]": end for (topic, partition), end in sorted(range_.ends.items())},
         num_batches=num_kept(numbers),
         config_digest=config_digest(settings),
+        commands_end=recalls.end,
     )
     check_same(begun, fork)
     possible = fork.num_batches // settings.learner.groups_per_step

@@ -33,6 +33,8 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     num_batches: int
     config_digest: str
     """Of the settings that the fork was made with, but for where its log is and when it stops."""
+    commands_end: int = 0
+    """How far the source's commands were read: what they quarantine is in no batch."""
 
 
 def fork_id(run_id: str) -> str:

@@ -10,6 +10,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,7 @@ from schemas.content import record_digest
 from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.ids import derive_id
+from schemas.recalls import Recalls
 from schemas.rewards import RewardScored
 from schemas.rollouts import TurnGenerated
 from schemas.scorings import Scoring
@@ -34,7 +36,7 @@ from schemas.tasks import TaskIssued
 from schemas.trajectory import Group, Trajectory
 from streams.assembly import assemble
 from streams.rescoring.known import Known, read_known
-from streams.rescoring.rebatch import NUM_AT_ONCE, Rebatching, at, scored_group
+from streams.rescoring.rebatch import NUM_AT_ONCE, Rebatching, at, barred_in, scored_group
 from streams.scoring import Finding, reward_id, reward_of
 
 Numbers = dict[int, npt.NDArray[np.int64]]
@@ -61,6 +63,8 @@ class Forking(msgspec.Struct, frozen=True, kw_only=True):
     mix: dict[str, float] = {}
     behind: frozenset[str] = frozenset()
     """Ids of batches that the checkpoint has trained on; their groups do not come again."""
+    recalls: Recalls | None = None
+    """What the source called back, as far as its commands were read."""
     trained_under: str = ""
     """The scoring whose rebuilt batches the source's learner took, where it did."""
 
@@ -153,6 +157,7 @@ def ends_in(
             now_s=math.inf,
             context_tokens=plan.context_tokens,
             scoring_id=group.task.scoring_id if plan.scoring is None else plan.scoring.scoring_id,
+            barred=partial(barred_in, plan.recalls, group),
         )
         if end is not None:
             yield group, end

@@ -136,7 +136,7 @@ def ends_in(plan: Rebatching, rollouts: Rollouts, known: Known) -> Iterator[Batc
             now_s=math.inf,
             context_tokens=plan.context_tokens,
             scoring_id=plan.scoring.scoring_id,
-            barred=partial(barred_in, plan, group),
+            barred=partial(barred_in, plan.recalls, group),
             commands_end=plan.recalls.end if plan.recalls else 0,
         )
         if end is not None:
@@ -144,10 +144,10 @@ def ends_in(plan: Rebatching, rollouts: Rollouts, known: Known) -> Iterator[Batc
     rollouts.closed.clear()
 
 
-def barred_in(plan: Rebatching, group: OpenGroup, made: Group) -> dict[int, str]:
+def barred_in(recalls: Recalls | None, group: OpenGroup, made: Group) -> dict[int, str]:
     """Return, by sample, what is quarantined, judged by the tasks' own rewards."""
     assert group.task is not None
-    quarantines = plan.recalls.in_force(group.task.run_id) if plan.recalls else []
+    quarantines = recalls.in_force(group.task.run_id) if recalls else []
     return barred(quarantines, made, group.rewards) if quarantines else {}
 
 

@@ -235,6 +235,20 @@ def test_forks_of_another_scoring_and_mix_train_on_that(home: Home) -> None:
     assert (settings.run, settings.policy.name, settings.log.namespace) == ("hacked", "hacked", "hacked.")
 
 
+def test_what_the_source_quarantined_is_in_no_fork_that_is_begun_after_that(home: Home) -> None:
+    before = home.fork("clean", "--again")
+    quarantine = ("quarantine", "--run", SOURCE, "--domain", "verbs")
+    assert home.rollog(*quarantine, "--apply").returncode == ExitCode.OK
+    after = home.fork("clean", "--again")
+    assert "quarantined" not in before["decisions"]
+    assert after["batches"] == {"repair": before["batches"]["repair"]}
+    assert after["decisions"]["quarantined"] >= before["batches"]["verbs"] > 0
+    listed = home.rollog("quarantine", "--run", SOURCE, "--list", "--json")
+    lifted = json.loads(listed.stdout)["quarantines"][0]["quarantine_id"]
+    assert home.rollog("quarantine", "--run", SOURCE, "--lift", lifted, "--apply").returncode == ExitCode.OK
+    assert home.fork("clean", "--again")["batches"] == before["batches"]
+
+
 async def test_a_fork_is_evaluated_and_goes_on_live(home: Home) -> None:
     made = await asyncio.to_thread(home.fork, "alive", "--apply", "--train", "--steps", "2")
     assert (made["num_steps"], made["trained"]["step"]) == (2, AT + 2)
