@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consumers.raw import RawRecord
 from rollog.options import AsJson, ConfigFiles, Flags, Home, RunName, example, invocation, print_json
 from rollog.tapes.verbs import Since, Topics, Until, chosen, parse_until
 from schemas.errors import ConfigError, DecodeError
-from schemas.events import Event
+
+if TYPE_CHECKING:  # what every verb would wait for, else
+    from consumers.raw import RawRecord
+    from schemas.events import Event
 
 PROGRESS_EVERY = 1_000
 
@@ -42,7 +44,7 @@ def parquet(
     start, until_s, names = parse_since(since), parse_until(until), chosen(topics)
     undecodable: list[str] = []
 
-    def note(_raw: RawRecord, error: DecodeError) -> None:
+    def note(_raw: "RawRecord", error: DecodeError) -> None:
         undecodable.append(str(error))
 
     open_reader = open_door(invocation(config, flags, home, run=run_name), tape)
@@ -65,12 +67,12 @@ def parquet(
         typer.echo(f"{len(undecodable)} records are no events and in no table: {undecodable[0]}")
 
 
-def before(events: Iterable[Event[Any]], until_s: float | None) -> Iterator[Event[Any]]:
+def before(events: "Iterable[Event[Any]]", until_s: float | None) -> "Iterator[Event[Any]]":
     """Yield those that are older than the time; partitions come interleaved, so that all are looked at."""
     return iter(events) if until_s is None else (event for event in events if event.time_s < until_s)
 
 
-def counted(events: Iterable[Event[Any]], tell: Callable[[int], None]) -> Iterator[Event[Any]]:
+def counted(events: "Iterable[Event[Any]]", tell: Callable[[int], None]) -> "Iterator[Event[Any]]":
     """Yield the events, and say how many it were."""
     for number, event in enumerate(events):
         if number % PROGRESS_EVERY == 0:
