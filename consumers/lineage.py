@@ -53,7 +53,10 @@ class Lineage:
 
     def of_task(self, task: str, *, sample: int | None = None, reward_place: int | None = None) -> Tree:
         """Return a task's chain, or that of one sample, or of one of its rewards. Raises LogError."""
-        query = "SELECT place FROM events WHERE task = ?1 AND (?2 IS NULL OR sample IS NULL OR sample = ?2)"
+        # That no task is empty is what lets the index on tasks, which leaves the empty ones out, be used.
+        query = (
+            "SELECT place FROM events WHERE task = ?1 AND task != '' AND (?2 IS NULL OR sample IS NULL OR sample = ?2)"
+        )
         positions = sorted(self._index.position(row[0]) for row in self._index.ask(query, task, sample))
         found = self._fetch(positions)
         events = list(found.values())

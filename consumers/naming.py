@@ -51,7 +51,8 @@ def find_rollout(index: Index, text: str) -> Named:
             raise LogError(f"rollout {text!r}: wanted TASK/SAMPLE, or the id of an event that is about a rollout")
         return Named(task=row[0], sample=row[1])
     task = find_task(index, head).task
-    known = [row[0] for row in index.ask("SELECT DISTINCT sample FROM events WHERE task = ? AND sample NOTNULL", task)]
+    query = "SELECT DISTINCT sample FROM events WHERE task = ? AND task != '' AND sample NOTNULL"
+    known = [row[0] for row in index.ask(query, task)]
     if not tail.isdecimal() or int(tail) not in known:
         shown = ", ".join(map(str, sorted(known)[:16])) or "none"
         raise LogError(f"rollout {text!r}: task {task} has no sample {tail!r} on the log; there are: {shown}")

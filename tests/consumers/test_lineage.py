@@ -178,3 +178,22 @@ def test_unknown_steps_and_versions_say_which_there_are(past: Past) -> None:
 
 def test_the_only_run_is_meant_where_the_settings_name_another(past: Past) -> None:
     assert past.audit("step", "1", run="default")["step"]["run_id"] == "golden"
+
+
+@pytest.mark.parametrize("kind", ["rollout", "task", "reward"])
+def test_what_is_asked_about_one_task_goes_by_indexes_and_through_no_large_table(past: Past, kind: str) -> None:
+    past.index.make_indexes()
+    names = {
+        "rollout": f"{TRAINED}/1",
+        "task": TRAINED,
+        "reward": past.audit("rollout", f"{TRAINED}/1")["rollouts"][0]["rewards"][0]["event_id"],
+    }
+    asked: list[str] = []
+    past.index.db.set_trace_callback(asked.append)
+    past.audit(kind, names[kind])
+    past.index.db.set_trace_callback(None)
+    plans = [step[3] for query in asked for step in past.index.db.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert plans
+    assert [
+        step for step in plans if step.split()[:2] in (["SCAN", t] for t in ("events", "rollouts", "rewards"))
+    ] == []
