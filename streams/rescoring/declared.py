@@ -1,6 +1,7 @@
 """Which scoring ids are taken, and for what: the commands that say so, read and written."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,18 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 def read_declared(log: LogSettings, *, blob_dir: Path) -> dict[str, Declared]:
     """Return what is declared, by scoring id; the first declaration of an id counts. Raises LogError."""
     found: dict[str, Declared] = {}
+    for event in commands_on(log, blob_dir=blob_dir):
+        command = event.record
+        if command.command == DECLARE:
+            said = declared_by(command, event.time_s)
+            first = found.setdefault(command.target, said)
+            if said.is_live and said.digest == first.digest:
+                found[command.target] = msgspec.structs.replace(first, is_live=True)
+    return found
+
+
+def commands_on(log: LogSettings, *, blob_dir: Path) -> Iterator[Event[CommandGiven]]:
+    """Yield the commands that are on the log now; what is none tells nobody anything. Raises LogError."""
     reader = Reader(
         log,
         ["commands"],
@@ -41,16 +54,9 @@ def read_declared(log: LogSettings, *, blob_dir: Path) -> dict[str, Declared]:
         on_undecodable=lambda _raw, _error: None,
     )
     try:
-        for event in reader:
-            command: CommandGiven = event.record
-            if command.command == DECLARE:
-                said = declared_by(command, event.time_s)
-                first = found.setdefault(command.target, said)
-                if said.is_live and said.digest == first.digest:
-                    found[command.target] = msgspec.structs.replace(first, is_live=True)
+        yield from reader
     finally:
         reader.close()
-    return found
 
 
 def declared_by(command: CommandGiven, time_s: float) -> Declared:

@@ -2,30 +2,19 @@
 
 from pathlib import Path
 
-from consumers.reader import Reader
 from schemas.config import LogSettings
 from schemas.errors import ConfigError
 from schemas.scorings import Scoring
 from schemas.uses import InUse
+from streams.rescoring.declared import commands_on
 from streams.rescoring.judge import scoring_for
 
 
 def read_in_use(log: LogSettings, run_id: str, *, blob_dir: Path) -> InUse:
     """Return what the commands on the log make of a run. Raises LogError."""
     in_use = InUse(run_id)
-    reader = Reader(
-        log,
-        ["commands"],
-        blob_dir=blob_dir,
-        start="beginning",
-        bounded=True,
-        on_undecodable=lambda _raw, _error: None,
-    )
-    try:
-        for event in reader:
-            in_use.take(event)
-    finally:
-        reader.close()
+    for event in commands_on(log, blob_dir=blob_dir):
+        in_use.take(event)
     return in_use
 
 
