@@ -1,6 +1,6 @@
 """From what a sampler answered to the facts that go on the log. Pure."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -51,7 +51,8 @@ def make_turn(
     action = None
     if task.execution is not None and finished.finish_reason != "length":
         execution = task.execution
-        action = Action(kind=execution.kind, code=text, prelude=execution.prelude, limits=execution.limits)
+        kind: Literal["python", "command"] = "command" if execution.kind == "command" else "python"
+        action = Action(kind=kind, code=text, prelude=execution.prelude, limits=execution.limits)
     return TurnGenerated(
         task_id=task.task_id,
         rollout_id=ids.rollout_id(task.task_id, sample),

@@ -31,6 +31,22 @@ class ExecutionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a stream that are kept: the head and the tail in equal parts."""
 
 
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One input that a program is run with. What it should make of it is not here: no program may see that.
+
+    Example: `Case(name="empty", stdin=b"[]")`.
+    """
+
+    name: str
+    stdin: bytes = b""
+    prelude: str = ""
+    """Python between the action's prelude and the program."""
+    epilogue: str = ""
+    """Python after the program, in its namespace."""
+    files: dict[str, bytes] = {}
+    """Besides the action's."""
+
+
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to run.
 
@@ -47,6 +63,14 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, bytes] = {}
     """Relative path to content, laid in the working directory first."""
     limits: ExecutionLimits = ExecutionLimits()
+    cases: tuple[Case, ...] = ()
+    """Inputs to run it with, each on its own."""
+    setup: str = ""
+    """Line for `sh -c` that is run before it; what that prints is not kept."""
+    tree: bytes = b""
+    """A working directory as an earlier outcome kept it, laid before `files`."""
+    keep_tree_bytes: int = 0
+    """Bytes up to which the working directory is kept in the outcome; 0 keeps none."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +100,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the `ExecutionLimits` fields that this backend can enforce on this host."""
     attempt: int = 1
     error: str = ""
-    """What went wrong with the sandbox itself, for `infra_error`."""
+    """What went wrong with the sandbox itself, for `infra_error`; what was not kept, and why."""
+    tree: bytes | None = None
+    """The working directory at the end; None where it was not asked for, too large, or lost to a limit: then the next
+    turn starts from where this one did."""
 
     @property
     def stdout_truncated(self) -> bool:
@@ -102,6 +129,9 @@ class ExecutionFinished(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between taking the turn from the log and starting the run."""
     copied_from: str = ""
     """The rollout of the task that ran the same program, whose outcome this is; empty where it ran for this turn."""
+    cases: tuple[Outcome, ...] = ()
+    """What came of each of the action's cases, in their order, the last ones missing where several had used up their
+    time; `outcome` then is the first that was not `ok`, else the first."""
 
     def __post_init__(self) -> None:
         """Refuse a rollout that is not one of the task's samples."""

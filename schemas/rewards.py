@@ -28,6 +28,10 @@ class RewardScored(msgspec.Struct, frozen=True, kw_only=True):
     score_s: float = 0.0
     own: bool = False
     """Whether the task was issued under this scoring; not said under `live`, which always is a task's own."""
+    abstained: tuple[str, ...] = ()
+    """Parts that could not be judged and count for nothing either way: a judge where none is served."""
+    evidence: dict[str, str] = {}
+    """By part, what its value rests on: what was found, a judge's model, prompt and answer."""
 
     @property
     def is_own(self) -> bool:

@@ -4,7 +4,9 @@ from typing import Literal
 
 import msgspec
 
-from schemas.executions import ExecutionLimits
+from schemas.executions import Case, ExecutionLimits
+from schemas.parts import Part
+from schemas.tools import Tool
 
 Split = Literal["train", "held_out"]
 
@@ -30,21 +32,39 @@ class VerifierSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str
-    """Name in the verifier registry: `stdout_match`, `exact_match`, `exit_status`."""
-    expected: str
+    """Name in the verifier registry: `stdout_match`, `exact_match`, `exit_status`, `parts`."""
+    expected: str = ""
     partial: Literal["none", "lines", "prefix"] = "none"
     """Credit for part of an answer: share of equal lines, share of an equal beginning, or all or nothing."""
+    parts: tuple[Part, ...] = ()
+    """What kind `parts` looks at, in the order in which it is looked at."""
 
 
 class ExecutionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How a turn of this task becomes an `Action`, and its outcome the next turn's context."""
 
-    kind: Literal["python", "command"] = "python"
+    kind: Literal["python", "command", "tools"] = "python"
+    """What a turn's text is: a program, a line for `sh -c`, or prose that may hold a call of one of `tools`."""
     prelude: str = ""
-    """Python laid before what the policy wrote."""
+    """Python laid before what the policy wrote; with `tools`, where those that are functions are defined."""
     limits: ExecutionLimits = ExecutionLimits()
     observation: str = "\n{stderr_last_line}|"
-    """Text appended after a run that failed; may name `stdout`, `stderr`, `stderr_last_line` and `status`."""
+    """Text appended after a run that the rollout goes on from; may name `stdout`, `stderr`, `stderr_last_line` and
+    `status`."""
+    extract: Literal["whole", "fenced"] = "whole"
+    """The program: the whole text, or its last block between three backquotes, where it has one."""
+    cases: tuple[Case, ...] = ()
+    """Inputs that each program is run with, each on its own; none is one run without input."""
+    files: dict[str, bytes] = {}
+    """Relative path to content, in the working directory at the start."""
+    setup: str = ""
+    """Line for `sh -c` that makes the rest of the working directory at the start; what it prints is not shown."""
+    tools: tuple[Tool, ...] = ()
+    """With kind `tools`: what a turn may call, one call a turn. The working directory goes from one to the next."""
+    keep_tree_bytes: int = 0
+    """Bytes up to which the working directory is kept in each execution, for the next turn and the verifier."""
+    ends_on: Literal["ok", "answer"] = "ok"
+    """What ends a rollout before `max_turns`: a run without an error, or a turn that runs nothing."""
 
 
 class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +97,12 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
     """Whose rewards it ends by and trains on; `verifier` is that scoring's spec for it."""
     own_verifier: VerifierSpec | None = None
     """What the domain itself asks for, where `verifier` is something else: any other verifier starts from that."""
+    family: str = ""
+    """Of the domain."""
+    gold: tuple[str, ...] = ()
+    """What a right rollout may say, turn by turn; samplers never see it."""
+    mix_version: int = 0
+    """Which mix of domains chose domain and level; 0 where the settings alone did."""
 
     @property
     def own_spec(self) -> VerifierSpec:

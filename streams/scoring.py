@@ -106,6 +106,8 @@ def reward_of(
         attempts=finding.attempts,
         score_s=finding.score_s,
         own=scoring_id == task.scoring_id != LIVE,
+        abstained=() if score is None else score.abstained,
+        evidence={} if score is None else score.evidence,
     )
 
 

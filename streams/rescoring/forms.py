@@ -22,8 +22,9 @@ from streams.scoring import Finding
 from streams.verifiers import VERIFIERS
 
 ONE_BYTE = 1
-"""The header of a map of up to 15 fields."""
-HEADER = bytes([0x80 + len(RewardScored.__struct_fields__)])
+"""The header of a map of up to 15 fields, as every piece of a reward is one."""
+HEADER = b"\xde" + len(RewardScored.__struct_fields__).to_bytes(2, "big")
+"""That of the whole, which has more."""
 ONLY_TEXT = frozenset({"text"})
 
 
@@ -43,11 +44,22 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     parts: dict[str, float]
 
 
+class Rest(msgspec.Struct, frozen=True, gc=False):
+    """The last fields of a reward, which a finding decides too."""
+
+    abstained: tuple[str, ...]
+    evidence: dict[str, str]
+
+
+NO_REST = Rest((), {})
+
+
 class Judgement(msgspec.Struct, frozen=True, gc=False):
     """A finding as it is compared, and as it is written."""
 
     scored: Scored
     encoded: bytes
+    rest: bytes
 
 
 class RewardForm:
@@ -89,17 +101,18 @@ class RewardForm:
     def value(self, rollout_id: str, sample: int, judgement: Judgement) -> bytes:
         """Return the encoded reward of a sample."""
         place = ENCODER.encode(Place(rollout_id, sample))
-        return b"".join((self._head, place[ONE_BYTE:], self._middle, judgement.encoded, self._tail))
+        return b"".join((self._head, place[ONE_BYTE:], self._middle, judgement.encoded, self._tail, judgement.rest))
 
 
 def judgement_of(finding: Finding) -> Judgement:
     """Return a finding in the two shapes in which it is needed."""
     score = finding.score
     if score is None:
-        found = Found(None, finding.invalid_reason, finding.detail, {})
+        found, rest = Found(None, finding.invalid_reason, finding.detail, {}), NO_REST
     else:
-        found = Found(score.value, None, score.detail, score.parts)
-    return Judgement(Scored(found.value, found.invalid_reason, found.detail), ENCODER.encode(found)[ONE_BYTE:])
+        found, rest = Found(score.value, None, score.detail, score.parts), Rest(score.abstained, score.evidence)
+    scored = Scored(found.value, found.invalid_reason, found.detail)
+    return Judgement(scored, ENCODER.encode(found)[ONE_BYTE:], ENCODER.encode(rest)[ONE_BYTE:])
 
 
 def encoded(fields: dict[str, Any]) -> bytes:

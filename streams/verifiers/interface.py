@@ -24,6 +24,10 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     """Partial findings by name, each in [0, 1]."""
     detail: str = ""
     """For people: why it is less than it could be."""
+    abstained: tuple[str, ...] = ()
+    """Parts that could not be judged and count for nothing either way."""
+    evidence: dict[str, str] = {}
+    """By part, what its value rests on."""
 
 
 class Verifier(msgspec.Struct, frozen=True, kw_only=True):

@@ -129,6 +129,8 @@ SCORES = st.builds(
     value=st.floats(0, 1),
     parts=st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=20),
     detail=st.text(max_size=300),
+    abstained=st.lists(st.text(max_size=3), max_size=3).map(tuple),
+    evidence=st.dictionaries(st.text(max_size=3), st.text(max_size=99), max_size=20),
 )
 
 

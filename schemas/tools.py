@@ -1,0 +1,55 @@
+"""A tool that a turn may call, and the call as it stands in the turn's text.
+
+A call is JSON between `<tool_call>` and `</tool_call>`: `{"name": "bash", "arguments": {"command": "ls"}}`. A turn
+without those words is an answer. What is between them and is no call is one all the same, whose result says why.
+"""
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool.
+
+    Example: `Tool(name="bash", description="Run a line.", parameters={"type": "object", ...}, runs="command")`.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON schema of the arguments, an object."""
+    runs: Literal["call", "command", "python"] = "call"
+    """A function of that name in the execution's prelude; or its one argument as a shell line, or as a program."""
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that is well formed; whether there is such a tool, and whether the arguments fit, is not said."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+def find_call(text: str) -> str | None:
+    """Return what stands between the words of the first call of a turn; None where the turn calls nothing."""
+    found = CALL.search(text)
+    return None if found is None else found[1].strip()
+
+
+def parse_call(found: str) -> ToolCall:
+    """Return the call. Raises ValueError that says what is wrong with it."""
+    try:
+        return msgspec.json.decode(found, type=ToolCall)
+    except msgspec.MsgspecError as error:
+        raise ValueError(
+            f'not a tool call: {error}; wanted {{"name": NAME, "arguments": {{...}}}} as JSON between the words'
+        ) from error
+
+
+def written(name: str, /, **arguments: Any) -> str:
+    """Return a call as a turn writes it."""
+    call = msgspec.json.encode({"name": name, "arguments": arguments}).decode()
+    return f"<tool_call>{call}</tool_call>"
