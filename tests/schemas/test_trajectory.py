@@ -10,6 +10,7 @@ from schemas.codec import TOPIC_OF, new_event
 from schemas.events import Event, Position
 from schemas.executions import Outcome
 from schemas.ids import derive_id
+from schemas.tasks import ExecutionSpec
 from schemas.trajectory import End, Generate, Group, Trajectory, Wait, fold, next_step, observation
 from tests import samples
 
@@ -102,8 +103,11 @@ def test_the_loop_asks_for_what_comes_next(records: list[Any], wanted: Any) -> N
 
 def test_an_observation_does_not_expand_what_the_program_printed() -> None:
     outcome = Outcome(status="nonzero", stdout=b"{stderr}", stderr=b"\xff{status}")
-    assert observation("[{stdout}] [{stderr}] {other}", outcome) == "[{stderr}] [�{status}] {other}"
+    assert (
+        observation(ExecutionSpec(observation="[{stdout}] [{stderr}] {other}"), outcome)
+        == "[{stderr}] [�{status}] {other}"
+    )
 
 
 def test_a_silent_failure_is_told_by_its_status() -> None:
-    assert observation("\n{stderr_last_line}|", Outcome(status="timed_out")) == "\ntimed_out|"
+    assert observation(ExecutionSpec(), Outcome(status="timed_out")) == "\ntimed_out|"
