@@ -18,6 +18,7 @@ from consumers.orphans import Orphanage
 from consumers.raw import RawRecord
 from consumers.telemetry import Telemetry
 from producers import turns
+from producers.actions import action_of
 from producers.policies import Policies
 from producers.publisher import Publisher
 from producers.samplers.interface import Finished, Ids, Request, Sampler
@@ -266,6 +267,7 @@ class Generator:
         assert job.request is not None
         assert job.step is not None
         assert job.context_ids is not None
+        text, is_cut = self.sampler.decode(finished.token_ids), finished.finish_reason == "length"
         turn = turns.make_turn(
             job.record,
             sample=job.sample,
@@ -274,7 +276,8 @@ class Generator:
             request=job.request,
             finished=finished,
             queued_s=job.queued_s + finished.queued_s,
-            text=self.sampler.decode(finished.token_ids),
+            text=text,
+            action=None if is_cut else action_of(job.record, job.trajectory, text),
             logprob_dtype=self.settings.generator.logprob_dtype,
         )
         self.telemetry.seconds.labels("queue", turn.domain).observe(turn.queued_s)

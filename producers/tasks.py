@@ -9,12 +9,11 @@ import random
 
 import msgspec
 
-from producers.domains import get_domain
+from producers.domains.catalogue import get_domain
 from producers.domains.interface import Item
 from schemas import ids
 from schemas.config import Settings
 from schemas.errors import ConfigError
-from schemas.executions import ExecutionLimits
 from schemas.scorings import ALL_DOMAINS, Scoring, VerifierChoice
 from schemas.tasks import ExecutionSpec, SamplingParams, Split, TaskIssued, VerifierSpec
 from schemas.uses import InUse
@@ -124,8 +123,10 @@ def make_task(
     policy_version: int | None,
 ) -> TaskIssued:
     """Return a task of a domain with the item that seed, split, domain and index draw."""
+    found = get_domain(domain)
     item = draw_item(settings, domain=domain, split=split, index=index)
-    own = VerifierSpec(kind="stdout_match", expected=item.gold)
+    if found.max_tokens > sampling.max_tokens:
+        sampling = msgspec.structs.replace(sampling, max_tokens=found.max_tokens)
     task = TaskIssued(
         task_id=task_id,
         run_id=settings.run,
@@ -134,8 +135,8 @@ def make_task(
         level=settings.tasks.level,
         split=split,
         prompt=item.prompt,
-        verifier=own,
-        execution=ExecutionSpec(prelude=item.prelude, limits=ExecutionLimits(wall_s=settings.tasks.wall_s)),
+        verifier=item.verifier,
+        execution=within(item.execution, settings.tasks.wall_s),
         max_turns=item.max_turns,
         num_samples=num_samples,
         sampling=sampling,
@@ -143,8 +144,17 @@ def make_task(
         policy=settings.policy.name,
         policy_version=policy_version,
         deadline_s=settings.tasks.deadline_s,
+        family=found.family,
+        gold=item.gold,
     )
-    return with_verifier(task, verifier_for(settings, domain, split, own))
+    return with_verifier(task, verifier_for(settings, domain, split, item.verifier))
+
+
+def within(execution: ExecutionSpec | None, wall_s: float) -> ExecutionSpec | None:
+    """Return the execution with at most so many seconds for one run."""
+    if execution is None or execution.limits.wall_s <= wall_s:
+        return execution
+    return msgspec.structs.replace(execution, limits=msgspec.structs.replace(execution.limits, wall_s=wall_s))
 
 
 def verifier_for(settings: Settings, domain: str, split: Split, own: VerifierSpec) -> VerifierSpec:
@@ -160,4 +170,4 @@ def verifier_for(settings: Settings, domain: str, split: Split, own: VerifierSpe
 def draw_item(settings: Settings, *, domain: str, split: Split, index: int) -> Item:
     """Return the problem at a place of a split."""
     rng = random.Random(ids.derive_seed(settings.seed, split, domain, index))
-    return get_domain(domain)(rng, settings.tasks.level, split == "held_out")
+    return get_domain(domain).item(rng, settings.tasks.level, split == "held_out")

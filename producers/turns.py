@@ -1,6 +1,6 @@
 """From what a sampler answered to the facts that go on the log. Pure."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -45,14 +45,10 @@ def make_turn(
     finished: Finished,
     queued_s: float,
     text: str,
+    action: Action | None,
     logprob_dtype: Dtype,
 ) -> TurnGenerated:
-    """Return one turn. It asks for a run unless nothing runs in this task, or it was cut off and so is no program."""
-    action = None
-    if task.execution is not None and finished.finish_reason != "length":
-        execution = task.execution
-        kind: Literal["python", "command"] = "command" if execution.kind == "command" else "python"
-        action = Action(kind=kind, code=text, prelude=execution.prelude, limits=execution.limits)
+    """Return one turn, and what it asks to run."""
     return TurnGenerated(
         task_id=task.task_id,
         rollout_id=ids.rollout_id(task.task_id, sample),

@@ -53,8 +53,9 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     Example: `Action(code="print(add(3,4))", prelude="def add(a, b): return a + b")`.
     """
 
-    kind: Literal["python", "command"] = "python"
-    """`python`: `code` is a program; `command`: `code` is a line for `sh -c`."""
+    kind: Literal["python", "command", "call", "refusal"] = "python"
+    """`python`: `code` is a program; `command`: a line for `sh -c`; `call`: a `ToolCall` as JSON of a function of the
+    prelude; `refusal`: what is wrong with the call of a turn, which runs nothing and is all that comes of it."""
     code: str
     """What the policy wrote."""
     prelude: str = ""

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from schemas.executions import Case, ExecutionLimits
+from schemas.limits import MAX_RECORD_BYTES
 from schemas.parts import Part
 from schemas.tools import Tool
 
@@ -13,6 +14,7 @@ Split = Literal["train", "held_out"]
 MOST = {"num_samples": 4096, "max_turns": 1024, "sampling.max_tokens": 1 << 20}
 MOST_DEADLINE_S = 30 * 86_400.0
 MOST_TEMPERATURE = 100.0
+MOST_TREE_BYTES = MAX_RECORD_BYTES // 4
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +113,8 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what no stage could ever finish."""
+        if self.execution is not None:
+            check_execution(self.execution)
         counts = {
             "num_samples": self.num_samples,
             "max_turns": self.max_turns,
@@ -125,4 +129,24 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f"temperature {self.sampling.temperature}, top_p {self.sampling.top_p}: "
                 f"wanted 0 to {MOST_TEMPERATURE}, and more than 0 and at most 1"
+            )
+
+
+def check_execution(execution: ExecutionSpec) -> None:
+    """Raise ValueError for what no executor could run."""
+    if not 0 <= execution.keep_tree_bytes <= MOST_TREE_BYTES:
+        raise ValueError(f"execution.keep_tree_bytes {execution.keep_tree_bytes}: wanted 0 to {MOST_TREE_BYTES}")
+    if execution.keep_tree_bytes and execution.cases:
+        raise ValueError(
+            "execution.cases with keep_tree_bytes: each case has a working directory of its own; choose one"
+        )
+    if (execution.kind == "tools") != bool(execution.tools):
+        raise ValueError(f"execution.kind {execution.kind!r} with {len(execution.tools)} tools; wanted both or neither")
+    for tool in execution.tools:
+        properties = tool.parameters.get("properties", {})
+        if tool.runs != "call" and (
+            len(properties) != 1 or list(properties) != list(tool.parameters.get("required", ()))
+        ):
+            raise ValueError(
+                f"tool {tool.name!r} runs its argument as a {tool.runs}; wanted exactly one, required; got {properties}"
             )

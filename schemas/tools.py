@@ -49,6 +49,41 @@ def parse_call(found: str) -> ToolCall:
         ) from error
 
 
+JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def misfit(tool: Tool, arguments: dict[str, Any]) -> str:
+    """Return what is wrong with the arguments by the tool's schema, empty where nothing is."""
+    properties: dict[str, Any] = tool.parameters.get("properties", {})
+    for name in tool.parameters.get("required", ()):
+        if name not in arguments:
+            return f"argument {name!r} is missing"
+    for name, value in arguments.items():
+        if name not in properties:
+            return f"there is no argument {name!r}; wanted {', '.join(properties) or 'none'}"
+        wanted = properties[name].get("type", "")
+        if not is_of_type(value, wanted):
+            return f"argument {name!r} is {value!r:.80}; wanted {wanted}"
+        items = properties[name].get("items", {}).get("type", "")
+        if wanted == "array" and items and not all(is_of_type(item, items) for item in value):
+            return f"argument {name!r} is {value!r:.80}; wanted an array of {items}"
+    return ""
+
+
+def is_of_type(value: object, wanted: str) -> bool:
+    """Return whether a JSON value is of the type that a schema names; a truth value is no number."""
+    if wanted not in JSON_TYPES:
+        return True
+    return isinstance(value, JSON_TYPES[wanted]) and (wanted == "boolean" or not isinstance(value, bool))
+
+
 def written(name: str, /, **arguments: Any) -> str:
     """Return a call as a turn writes it."""
     call = msgspec.json.encode({"name": name, "arguments": arguments}).decode()

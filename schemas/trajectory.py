@@ -15,7 +15,7 @@ from schemas.events import Event
 from schemas.executions import ExecutionFinished, Outcome
 from schemas.rewards import RewardScored
 from schemas.rollouts import EndReason, RolloutEnded, TurnGenerated
-from schemas.tasks import TaskIssued
+from schemas.tasks import ExecutionSpec, TaskIssued
 
 R = TypeVar("R")
 Slot = dict[Any, Event[R]]
@@ -173,14 +173,23 @@ def next_step(task: TaskIssued, trajectory: Trajectory) -> Generate | Wait | End
     outcome = trajectory.executions[last.turn].record.outcome
     if outcome.status == "infra_error":
         return End(why="infrastructure")
-    if outcome.status == "ok":
+    if outcome.status == "ok" and task.execution.ends_on == "ok":
         return End(why="finished")
     if num_turns >= task.max_turns:
         return End(why="max_turns")
-    return Generate(turn=num_turns, context=observation(task.execution.observation, outcome))
+    return Generate(turn=num_turns, context=observation(task.execution, outcome))
 
 
-def observation(template: str, outcome: Outcome) -> str:
+def last_tree(trajectory: Trajectory) -> bytes | None:
+    """Return the working directory as the turns so far left it; None where none was kept yet."""
+    for turn in reversed(range(trajectory.num_turns)):
+        event = trajectory.executions.get(turn)
+        if event is not None and event.record.outcome.tree is not None:
+            return event.record.outcome.tree
+    return None
+
+
+def observation(execution: ExecutionSpec, outcome: Outcome) -> str:
     """Return what the policy is told of a run. Bytes that are not UTF-8 read as U+FFFD."""
     stdout, stderr = (stream.decode(errors="replace") for stream in (outcome.stdout, outcome.stderr))
     lines = [line for line in stderr.splitlines() if line.strip()]
@@ -190,4 +199,7 @@ def observation(template: str, outcome: Outcome) -> str:
         "stderr_last_line": lines[-1] if lines else outcome.status,
         "status": outcome.status,
     }
-    return PLACEHOLDER.sub(lambda match: values[match[1]], template)
+    told = PLACEHOLDER.sub(lambda match: values[match[1]], execution.observation)
+    if execution.keep_tree_bytes and outcome.tree is None and outcome.error:
+        return f"{told}[{outcome.error}; files are as they were before this turn]\n"
+    return told

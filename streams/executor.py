@@ -12,36 +12,25 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any
 
 from consumers.runtime import Runtime
 from consumers.telemetry import Telemetry
 from schemas.config import ExecutorSettings
-from schemas.errors import SandboxError, StuckError
+from schemas.errors import StuckError
 from schemas.events import Event
-from schemas.executions import Action, ExecutionFinished, Outcome
+from schemas.executions import ExecutionFinished
 from schemas.ids import derive_id
-from schemas.limits import MAX_RECORD_BYTES
 from schemas.rollouts import TurnGenerated
 from streams.outbox import Outbox, Writer
+from streams.running import Ran, Runner, carry_out
 from streams.sharing import Sharing
 from streams.slots import Slots
 
 Ack = Callable[[], None]
 NUM_REMEMBERED = 200_000
-MAX_STREAM_BYTES = MAX_RECORD_BYTES // 4
 STUCK_MARGIN_S = 60.0
 """Beyond an action's own deadline, after which the sandbox must have answered."""
-
-
-class Runner(Protocol):
-    """What the executor needs of a sandbox."""
-
-    def run(self, action: Action) -> Outcome:
-        """Run one action, however it ends. Blocking, thread-safe."""
-        ...
 
 
 def execution_id(turn_id: str) -> str:
@@ -61,27 +50,6 @@ class Run:
         self.finished_s = 0.0
 
 
-def run_action(runner: Runner, action: Action, *, attempts: int) -> Outcome:
-    """Return the outcome of an action, running it again where the sandbox itself failed."""
-    for attempt in range(1, attempts + 1):
-        try:
-            outcome = runner.run(action)
-        except SandboxError as error:
-            outcome = Outcome(status="infra_error", error=str(error))
-        if outcome.status != "infra_error" or attempt == attempts:
-            return msgspec.structs.replace(outcome, attempt=max(attempt, outcome.attempt))
-    raise AssertionError("attempts is at least 1")
-
-
-def fitted(outcome: Outcome) -> Outcome:
-    """Return the outcome with streams that fit a record, whatever a task's `keep_bytes` allowed; what is cut shows."""
-    if len(outcome.stdout) + len(outcome.stderr) <= 2 * MAX_STREAM_BYTES:
-        return outcome
-    return msgspec.structs.replace(
-        outcome, stdout=outcome.stdout[:MAX_STREAM_BYTES], stderr=outcome.stderr[:MAX_STREAM_BYTES]
-    )
-
-
 class Executor:
     """The executor's stage."""
 
@@ -95,7 +63,7 @@ class Executor:
         self._running: dict[str, Run] = {}
         self._done: OrderedDict[str, None] = OrderedDict()
         self._room = asyncio.Semaphore(settings.max_in_flight)
-        self._slots: Slots[Run, Outcome] | None = None
+        self._slots: Slots[Run, Ran] | None = None
         self._sharing: Sharing[Run] = Sharing()
         self._is_stopping = False
         self._is_idle = asyncio.Event()
@@ -131,7 +99,8 @@ class Executor:
         self._telemetry.pending(len(self._running))
         now = time.monotonic()
         for run in self._running.values():
-            limit_s = self._settings.attempts * (run.action.limits.wall_s + STUCK_MARGIN_S)
+            num_runs = self._settings.attempts * max(1, len(run.action.cases))
+            limit_s = num_runs * (run.action.limits.wall_s + STUCK_MARGIN_S)
             if run.started_s is not None and not run.finished_s and run.started_s + limit_s < now:
                 raise StuckError(
                     f"executor: {run.event.position}: the sandbox did not answer within {limit_s:.0f} s, though the "
@@ -172,46 +141,47 @@ class Executor:
         if source is None:
             self._sharing.begin(turn.task_id, run.action, turn.rollout_id)
             self._open_slots().submit(run)
-        elif source.outcome is None:
+        elif source.ran is None:
             source.waiting.append(run)
         else:
-            self._answer(run, source.outcome, copied_from=source.rollout_id)
+            self._answer(run, source.ran, copied_from=source.rollout_id)
 
-    def _open_slots(self) -> Slots[Run, Outcome]:
+    def _open_slots(self) -> Slots[Run, Ran]:
         if self._slots is None:
             self._slots = Slots(self._settings.num_slots, work=self._execute, on_done=self._end, on_error=self._fail)
         return self._slots
 
-    def _execute(self, run: Run) -> Outcome:
+    def _execute(self, run: Run) -> Ran:
         run.started_s = time.monotonic()
         with self._telemetry.busy():
-            outcome = run_action(self._runner, run.action, attempts=self._settings.attempts)
+            ran = carry_out(self._runner, run.action, attempts=self._settings.attempts)
         run.finished_s = time.monotonic()
-        return outcome
+        return ran
 
-    def _end(self, run: Run, outcome: Outcome) -> None:
+    def _end(self, run: Run, ran: Ran) -> None:
         """Answer for a run, and for those that wait for it; where the sandbox failed each gets a run of its own."""
         turn = run.event.record
         assert run.started_s is not None
         self._telemetry.seconds.labels("execute", turn.domain).observe(run.finished_s - run.started_s)
-        source = self._sharing.end(turn.task_id, run.action, outcome)
-        self._answer(run, outcome)
+        source = self._sharing.end(turn.task_id, run.action, ran)
+        self._answer(run, ran)
         if source is None:
             return
         for twin in source.waiting:
-            if source.outcome is None:
+            if source.ran is None:
                 self._begin(twin)
             else:
-                self._answer(twin, source.outcome, copied_from=source.rollout_id)
+                self._answer(twin, source.ran, copied_from=source.rollout_id)
 
-    def _answer(self, run: Run, outcome: Outcome, *, copied_from: str = "") -> None:
+    def _answer(self, run: Run, ran: Ran, *, copied_from: str = "") -> None:
         turn = run.event.record
         record = ExecutionFinished(
             task_id=turn.task_id,
             rollout_id=turn.rollout_id,
             turn=turn.turn,
             domain=turn.domain,
-            outcome=fitted(outcome),
+            outcome=ran.outcome,
+            cases=ran.cases,
             queued_s=(time.monotonic() if run.started_s is None else run.started_s) - run.taken_s,
             copied_from=copied_from,
         )

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from schemas.executions import Action, Outcome
+from schemas.executions import Action
+from streams.running import Ran
 
 R = TypeVar("R")
 NUM_KEPT = 4096
@@ -23,7 +24,7 @@ class Source(Generic[R]):
     def __init__(self, rollout_id: str) -> None:
         self.rollout_id = rollout_id
         """Whose turn it is that runs."""
-        self.outcome: Outcome | None = None
+        self.ran: Ran | None = None
         """None while it runs."""
         self.waiting: list[R] = []
 
@@ -46,14 +47,14 @@ class Sharing(Generic[R]):
         """Note that an action runs for this rollout."""
         self._running[key_of(task_id, action)] = Source(rollout_id)
 
-    def end(self, task_id: str, action: Action, outcome: Outcome) -> Source[R] | None:
-        """Note what came of a run; returns who waits, with the outcome unless that is trouble of the sandbox."""
+    def end(self, task_id: str, action: Action, ran: Ran) -> Source[R] | None:
+        """Note what came of a run; returns who waits, with what came of it unless that is trouble of the sandbox."""
         key = key_of(task_id, action)
         source = self._running.pop(key, None)
-        if source is not None and outcome.status != "infra_error":
-            source.outcome = outcome
+        if source is not None and ran.outcome.status != "infra_error":
+            source.ran = ran
             self._ran[key] = Source(source.rollout_id)
-            self._ran[key].outcome = outcome
+            self._ran[key].ran = ran
             if len(self._ran) > self._num_kept:
                 self._ran.popitem(last=False)
         return source

@@ -81,7 +81,9 @@ class BubblewrapSandbox:
                 check_relative(path)
         except SandboxError as error:
             return self._labels.infra_error(str(error))
-        payload = marshal.dumps((action.kind, action.prelude, action.code, action.stdin, dict(action.files)))
+        payload = marshal.dumps(
+            (action.kind, action.prelude, action.code, action.stdin, dict(action.files), action.tree, action.setup)
+        )
         outcome = self._labels.infra_error("was not run")
         for attempt in range(1, _NUM_ATTEMPTS + 1):
             try:
@@ -89,7 +91,7 @@ class BubblewrapSandbox:
             except SlotFailedError as error:
                 outcome = self._labels.infra_error(str(error), attempt=attempt)
                 continue
-            outcome, is_sound = self._run_in(slot, action.limits, payload, attempt)
+            outcome, is_sound = self._run_in(slot, action, payload, attempt)
             if fresh:
                 slot.kill()
             else:
@@ -98,13 +100,15 @@ class BubblewrapSandbox:
                 break
         return outcome
 
-    def _run_in(self, slot: Slot, limits: ExecutionLimits, payload: bytes, attempt: int) -> tuple[Outcome, bool]:
+    def _run_in(self, slot: Slot, action: Action, payload: bytes, attempt: int) -> tuple[Outcome, bool]:
         """Return the outcome, and whether the slot may be used again."""
+        limits, keep_tree_bytes = action.limits, action.keep_tree_bytes
         kills_before = 0
         try:
             self._enforcement.limit(slot, limits)
             kills_before = self._enforcement.num_oom_kills(slot)
-            answer = slot.run(self._enforcement.request(wire.JOB, len(payload), limits), payload)
+            request = self._enforcement.request(wire.JOB, len(payload), limits, keep_tree_bytes=keep_tree_bytes)
+            answer = slot.run(request, payload)
         except SlotFailedError as error:
             if self._enforcement.num_oom_kills(slot) > kills_before:
                 return self._labels.killed_for_memory(attempt=attempt), False
@@ -112,7 +116,9 @@ class BubblewrapSandbox:
         except OSError as error:
             return self._labels.infra_error(f"slot {slot.number}: limits: {error}", attempt=attempt), False
         kills = self._enforcement.num_oom_kills(slot) - kills_before
-        outcome = self._labels.outcome_of(answer, limits, num_oom_kills=kills, attempt=attempt)
+        outcome = self._labels.outcome_of(
+            answer, limits, num_oom_kills=kills, attempt=attempt, keeps_tree=keep_tree_bytes > 0
+        )
         return outcome, not answer.is_last and outcome.status != "infra_error"
 
     def open_session(self, limits: ExecutionLimits | None = None) -> BubblewrapSession:

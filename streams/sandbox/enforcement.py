@@ -42,7 +42,9 @@ class Enforcement:
         """How many processes the kernel has killed in the slot's group so far."""
         return slot.cgroup.num_oom_kills() if slot.cgroup is not None else 0
 
-    def request(self, kind: int, payload_bytes: int, limits: ExecutionLimits) -> wire.Request:
+    def request(
+        self, kind: int, payload_bytes: int, limits: ExecutionLimits, *, keep_tree_bytes: int = 0
+    ) -> wire.Request:
         """Return the limits that are to be seen to inside."""
         by_rlimit = self.cgroups is None
         return wire.Request(
@@ -56,6 +58,7 @@ class Enforcement:
             keep_bytes=max(2, limits.keep_bytes),
             address_space_bytes=limits.memory_bytes if by_rlimit else 0,
             num_processes=limits.num_processes + _OWN_PROCESSES if by_rlimit and self._limits_processes else 0,
+            keep_tree_bytes=keep_tree_bytes,
         )
 
 

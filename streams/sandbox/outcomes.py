@@ -28,8 +28,20 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
         """Say that it was, so thoroughly that no other fact is left."""
         return self._put_on(Outcome(status="oom", signal=int(signal.SIGKILL), attempt=attempt))
 
-    def outcome_of(self, answer: Answer, limits: ExecutionLimits, *, num_oom_kills: int, attempt: int = 1) -> Outcome:
-        """Give all facts of a run. `num_oom_kills`: processes that the kernel killed during it for its memory limit."""
+    def outcome_of(
+        self,
+        answer: Answer,
+        limits: ExecutionLimits,
+        *,
+        num_oom_kills: int,
+        attempt: int = 1,
+        keeps_tree: bool = False,
+    ) -> Outcome:
+        """Give all facts of a run.
+
+        `num_oom_kills`: processes that the kernel killed during it for its memory limit. `keeps_tree`: whether the
+        working directory was to be kept.
+        """
         status, exit_code, by_signal = _judge(answer, limits, num_oom_kills)
         return self._put_on(
             Outcome(
@@ -45,7 +57,8 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
                 max_rss_bytes=answer.max_rss_bytes,
                 num_leftover=answer.num_leftover,
                 attempt=attempt,
-                error=answer.error if status == "infra_error" else "",
+                error=answer.error if status == "infra_error" or keeps_tree else "",
+                tree=answer.tree if keeps_tree else None,
             )
         )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from schemas.errors import SandboxError
 
 _TOOL_NAMES = """
-sh bash awk base64 basename cat chmod cmp comm cp cut date dd df diff dirname du echo env expr false find fold
+sh bash awk base64 basename cat chmod cmp comm cp cut date dd df diff dirname du echo env expr false find fold git
 grep gzip head hostname id join kill ln ls md5sum mkdir mkfifo mktemp mv nl nproc od paste printenv printf ps
 pwd readlink realpath rev rm rmdir sed seq sha256sum shuf sleep sort split stat tac tail tar tee test timeout
 touch tr true tsort uname uniq wc which whoami xargs yes

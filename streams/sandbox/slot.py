@@ -60,6 +60,8 @@ class Answer(NamedTuple):
     stdout: bytes
     stderr: bytes
     error: str
+    tree: bytes | None = None
+    """The working directory, where it was to be kept and could be."""
 
 
 class Slot:
@@ -157,12 +159,15 @@ class Slot:
     def _receive_answer(self) -> Answer:
         """Read one reply from the connection."""
         data = self._receive(wire.REPLY.size)
-        *facts, num_out, num_err, num_error = wire.REPLY.unpack_from(data)
-        data += self._receive(wire.REPLY.size + num_out + num_err + num_error - len(data))
+        *facts, num_out, num_err, num_error, num_tree = wire.REPLY.unpack_from(data)
+        num_bytes = wire.REPLY.size + num_out + num_err + num_error + max(0, num_tree)
+        data += self._receive(num_bytes - len(data))
         out_end = wire.REPLY.size + num_out
         err_end = out_end + num_err
-        error = data[err_end : err_end + num_error].decode(errors="replace")
-        return Answer._make((*facts, bytes(data[wire.REPLY.size : out_end]), bytes(data[out_end:err_end]), error))
+        error_end = err_end + num_error
+        error = data[err_end:error_end].decode(errors="replace")
+        tree = None if num_tree == wire.NO_TREE else bytes(data[error_end:num_bytes])
+        return Answer._make((*facts, bytes(data[wire.REPLY.size : out_end]), bytes(data[out_end:err_end]), error, tree))
 
     def _receive(self, num_bytes: int) -> bytearray:
         """At least so many bytes: one reply is all that the other side ever has to say."""

@@ -19,7 +19,7 @@ from typing import NoReturn, Self
 
 from schemas.errors import ConfigError, SandboxError
 from schemas.executions import Action, ExecutionLimits, Outcome
-from streams.sandbox.inside import wire
+from streams.sandbox.inside import tree, wire
 from streams.sandbox.inside.capture import Capture
 from streams.sandbox.inside.watch import Watch
 from streams.sandbox.outcomes import Labels
@@ -77,7 +77,7 @@ class UnsafeSandbox:
                 raise SandboxError(msg)
             try:
                 return _run(action, Path(folder))
-            except OSError as error:
+            except (OSError, ValueError) as error:  # no place, or a working directory that is none
                 return _LABELS.infra_error(str(error))
 
     def open_session(self) -> NoReturn:
@@ -138,6 +138,7 @@ def _run(action: Action, folder: Path) -> Outcome:
         os.close(waiter.fd)
         for capture in captures:
             capture.drain(limits.output_bytes)
+    kept, error = _keep_tree(action, folder, reason)
     assert waiter.usage is not None
     answer = Answer(
         reason=reason,
@@ -151,9 +152,19 @@ def _run(action: Action, folder: Path) -> Outcome:
         max_rss_bytes=waiter.usage.ru_maxrss << 10,
         stdout=b"".join(captures[0].kept()),
         stderr=b"".join(captures[1].kept()),
-        error="",
+        error=error,
+        tree=kept,
     )
-    return _LABELS.outcome_of(answer, limits, num_oom_kills=0)
+    return _LABELS.outcome_of(answer, limits, num_oom_kills=0, keeps_tree=action.keep_tree_bytes > 0)
+
+
+def _keep_tree(action: Action, folder: Path, reason: int) -> tuple[bytes | None, str]:
+    if not action.keep_tree_bytes or reason != wire.ENDED:
+        return None, ""
+    try:
+        return tree.read(str(folder / "work"), action.keep_tree_bytes), ""
+    except (tree.TooLargeError, OSError) as error:
+        return None, str(error)
 
 
 def _bounds(limits: ExecutionLimits) -> wire.Request:
@@ -175,10 +186,24 @@ def _bounds(limits: ExecutionLimits) -> wire.Request:
 def _start(action: Action, folder: Path) -> "subprocess.Popen[bytes]":
     work = folder / "work"
     work.mkdir()
+    tree.lay(action.tree, str(work))
     for path, content in action.files.items():
         (work / path).parent.mkdir(parents=True, exist_ok=True)
         (work / path).write_bytes(content)
     (folder / "stdin").write_bytes(action.stdin)
+    environment = {"PATH": os.defpath, "HOME": str(work), "LANG": "C.UTF-8", "TMPDIR": str(folder)}
+    if action.setup:
+        nowhere = subprocess.DEVNULL
+        subprocess.run(
+            ["/bin/sh", "-c", action.setup],
+            cwd=work,
+            env=environment,
+            stdin=nowhere,
+            stdout=nowhere,
+            stderr=nowhere,
+            check=False,
+            timeout=action.limits.wall_s,
+        )
     limits = action.limits
     cpu_s = math.ceil(limits.cpu_s)
     script = _LIMITED.format(
@@ -195,7 +220,7 @@ def _start(action: Action, folder: Path) -> "subprocess.Popen[bytes]":
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=work,
-            env={"PATH": os.defpath, "HOME": str(work), "LANG": "C.UTF-8", "TMPDIR": str(folder)},
+            env=environment,
             start_new_session=True,
         )
 

@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from learner import demo_policy
-from producers.domains import repair, verbs
-from producers.domains.numbers import is_held_out
+from producers.domains.demo import repair, verbs
+from producers.domains.demo.numbers import is_held_out
 
 POLICY = Path(__file__).parents[2] / "demo" / "policy"
 
@@ -30,7 +30,7 @@ def test_every_text_of_the_demo_comes_back_from_the_committed_tokenizer(tokenize
             ids = tokenizer.encode(text, add_special_tokens=False)
             assert tokenizer.unk_token_id not in ids
             assert tokenizer.decode(ids) == text
-    for prompt in (repair.draw_repair(rng, 2, True).prompt, verbs.draw_verbs(rng, 2, True).prompt):
+    for prompt in (repair.repair(rng, 2, True).prompt, verbs.verbs(rng, 2, True).prompt):
         assert tokenizer.decode(tokenizer.encode(prompt, add_special_tokens=False)) == prompt
 
 

@@ -13,7 +13,8 @@ from schemas.executions import Action, ExecutionLimits, Outcome
 from schemas.ids import derive_id
 from schemas.limits import MAX_RECORD_BYTES
 from streams import executor
-from streams.executor import Executor, execution_id, run_action
+from streams.executor import Executor, execution_id
+from streams.running import run_action
 from tests import samples
 from tests.streams.stage_fakes import Acks, FakeWriter, GatedRunner, ok, read, telemetry, turn
 

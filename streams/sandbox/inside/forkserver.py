@@ -55,9 +55,10 @@ class ForkServer:
         err_r, err_w = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(out_r, False)
         os.set_blocking(err_r, False)
+        tree = os.memfd_create("tree") if request.keep_tree_bytes else None
         pid, pidfd = self._clone()
         if not pid:
-            job.run_init(request, self._control, self._status[1], (out_w, err_w), self._seccomp)
+            job.run_init(request, self._control, self._status[1], (out_w, err_w), self._seccomp, tree)
         os.close(out_w)
         os.close(err_w)
         captures = [
@@ -77,12 +78,14 @@ class ForkServer:
             capture.drain(request.output_bytes)
         cpu_s = max(cpu_s, usage.ru_utime + usage.ru_stime)
         report = Report(reason, started_s, cpu_s, max(rss_bytes, usage.ru_maxrss << 10))
-        is_taken = self._read_status(report)
-        report.send(self._control, captures, is_last=not is_taken)
+        is_taken, is_kept = self._read_status(report)
+        report.send(self._control, captures, is_last=not is_taken, tree=tree if is_kept else None)
         if not is_taken:
             os._exit(0)  # the rest of the payload may still lie in the connection
         for fd in (out_r, err_r, pidfd):
             os.close(fd)
+        if tree is not None:
+            os.close(tree)
 
     def _clone(self) -> tuple[int, int]:
         """Clone so that the child inherits being killed for memory before all others, this process among them."""
@@ -92,21 +95,26 @@ class ForkServer:
             os.pwrite(self._oom_score, b"0", 0)
         return pid, pidfd
 
-    def _read_status(self, report: Report) -> bool:
-        """Put down what process 1 told of the job, if it lived to; whether the job read its payload to the end."""
+    def _read_status(self, report: Report) -> tuple[bool, bool]:
+        """Put down what process 1 told of the job, if it lived to.
+
+        Whether the job read its payload to the end, and whether its working directory was kept.
+        """
         try:
             told = os.read(self._status[0], 1024)
         except BlockingIOError:
-            return False
+            return False, False
         if not told.startswith(job.TAKEN):
             report.fail(told[1:])
-            return False
+            return False, False
         told = told[1:]
         if told.startswith(job.FAILED):
             report.fail(told[1:])
         elif told:
-            report.wait_status, report.num_leftover = map(int, told.split())
-        return True
+            facts, _, report.error = told.partition(b"\n")
+            report.wait_status, report.num_leftover, is_kept = map(int, facts.split())
+            return True, bool(is_kept)
+        return True, False
 
     def _host_session(self, request: wire.Request) -> NoReturn:
         """From here on the session's process 1 speaks with the host; when it is gone, so is the slot."""

@@ -10,7 +10,7 @@ import _signal  # type: ignore[import-not-found]  # `signal` would bring `enum` 
 import marshal
 import os
 
-from . import linux, program
+from . import linux, program, tree
 from .wire import Request
 
 TYPE_CHECKING = False
@@ -27,15 +27,22 @@ _EXIT_NOT_RUN = 70
 _EVERY_FD = 1 << 20
 
 
-def run_init(request: Request, control: int, status: int, output: tuple[int, int], seccomp: linux.Filter) -> NoReturn:
-    """Be process 1 for its whole life. A failure to set up is told to the fork server as text on `status`."""
+def run_init(  # noqa: PLR0917  what a fork takes along
+    request: Request, control: int, status: int, output: tuple[int, int], seccomp: linux.Filter, kept: int | None
+) -> NoReturn:
+    """Be process 1 for its whole life. A failure to set up is told to the fork server as text on `status`.
+
+    `kept` is the memory file that the working directory is to be written to at the end.
+    """
     try:
         enter_box(request)
         job = linux.fork()
         if not job:
             _run_job(request, control, status, output, seccomp)
         exit_code = _wait_for(job)
-        os.write(status, b"%d %d" % (exit_code, _num_leftover()))
+        num_leftover = _num_leftover()
+        is_kept, error = (False, b"") if kept is None else _keep_tree(kept, request.keep_tree_bytes)
+        os.write(status, b"%d %d %d\n%s" % (exit_code, num_leftover, is_kept, error))
     except BaseException as error:  # noqa: BLE001  the last frame of this process: nobody else can tell
         os.write(status, FAILED + repr(error).encode()[:500])
     finally:
@@ -69,6 +76,21 @@ def _limit(request: Request) -> None:
     linux.set_limit(linux.RLIMIT_CORE, 0, 0)
 
 
+def _keep_tree(kept: int, max_bytes: int) -> tuple[bool, bytes]:
+    """Write the working directory down, once nothing can change it any more; whether, and else why not."""
+    try:
+        os.kill(-1, linux.SIGKILL)
+        while True:
+            os.waitpid(-1, 0)
+    except (ProcessLookupError, ChildProcessError):  # nobody else is left
+        pass
+    try:
+        write_all(kept, tree.read(WORK, max_bytes))
+    except (tree.TooLargeError, OSError, ValueError) as error:
+        return False, str(error).encode(errors="replace")[:300]
+    return True, b""
+
+
 def become_job(streams: tuple[int, ...], seccomp: linux.Filter) -> None:
     """From here on this process is the program's: these as its descriptors from 0 on and no others, the filter."""
     os.setsid()
@@ -91,17 +113,30 @@ def run_command(line: str) -> NoReturn:
 
 
 def _run_job(request: Request, control: int, status: int, output: tuple[int, int], seccomp: linux.Filter) -> NoReturn:
-    kind, prelude, code, stdin, files = marshal.loads(  # noqa: S302  the host's
+    kind, prelude, code, stdin, files, laid, setup = marshal.loads(  # noqa: S302  the host's
         read_exactly(control, request.payload_bytes)
     )
     os.write(status, TAKEN)
+    tree.lay(laid)
     for path, content in files.items():
         put_file(path, content)
+    if setup:
+        _set_up(setup, seccomp)
     become_job((_open_stdin(stdin), *output), seccomp)
     if kind == "command":
         run_command(code)
     program.run_program(prelude, code)
     os._exit(1)
+
+
+def _set_up(line: str, seccomp: linux.Filter) -> None:
+    """Run a line as the job would, without input and output, and wait for it."""
+    pid = linux.fork()
+    if not pid:
+        nowhere = os.open("/dev/null", os.O_RDWR)
+        become_job((nowhere, nowhere, nowhere), seccomp)
+        run_command(line)
+    os.waitpid(pid, 0)
 
 
 def read_exactly(fd: int, num_bytes: int) -> bytes:

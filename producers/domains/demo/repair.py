@@ -6,8 +6,10 @@ Nothing in the prompt tells the mode, so a right first turn is a guess.
 
 import random
 
+from producers.domains.catalogue import split_domain
+from producers.domains.demo.numbers import draw_pair
 from producers.domains.interface import Item
-from producers.domains.numbers import draw_pair
+from schemas.tasks import ExecutionSpec, VerifierSpec
 
 MODES = "pqrstu"
 
@@ -19,10 +21,18 @@ def f(a, b, mode=None):
 """
 
 
-def draw_repair(rng: random.Random, level: int, held_out: bool) -> Item:
-    """Draw the mode that `f` insists on and its two arguments."""
+@split_domain(family="demo", tier="demo")
+def repair(rng: random.Random, level: int, held_out: bool) -> Item:
+    """Call a function that insists on a mode, and mend the call."""
     mode = rng.choice(MODES)
     a, b = draw_pair(rng, level, held_out)
     offset = MODES.index(mode)
     prelude = PRELUDE.format(mode=mode, offset=offset)
-    return Item(prompt=f"call f {a} {b}|", gold=str(a * b + offset), prelude=prelude, max_turns=2)
+    return Item(
+        prompt=f"call f {a} {b}|",
+        gold=(f"print(f({a},{b}))", f"print(f({a},{b},{mode!r}))"),
+        verifier=VerifierSpec(kind="stdout_match", expected=str(a * b + offset)),
+        execution=ExecutionSpec(prelude=prelude),
+        max_turns=2,
+        difficulty=level,
+    )

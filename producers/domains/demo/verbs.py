@@ -8,8 +8,10 @@ import random
 from collections.abc import Callable
 from types import MappingProxyType
 
+from producers.domains.catalogue import split_domain
+from producers.domains.demo.numbers import draw_pair
 from producers.domains.interface import Item
-from producers.domains.numbers import draw_pair
+from schemas.tasks import ExecutionSpec, VerifierSpec
 
 VERBS: MappingProxyType[str, Callable[[int, int], int]] = MappingProxyType(
     {
@@ -28,8 +30,15 @@ VERBS: MappingProxyType[str, Callable[[int, int], int]] = MappingProxyType(
 PRELUDE = "from operator import add, floordiv, mod, mul, sub, xor\n"
 
 
-def draw_verbs(rng: random.Random, level: int, held_out: bool) -> Item:
-    """Draw a verb and two numbers."""
+@split_domain(family="demo", tier="demo")
+def verbs(rng: random.Random, level: int, held_out: bool) -> Item:
+    """Call the function that a verb means."""
     verb = rng.choice(tuple(VERBS))
     a, b = draw_pair(rng, level, held_out)
-    return Item(prompt=f"{verb} {a} {b}|", gold=str(VERBS[verb](a, b)), prelude=PRELUDE)
+    return Item(
+        prompt=f"{verb} {a} {b}|",
+        gold=(f"print({VERBS[verb].__name__}({a},{b}))",),
+        verifier=VerifierSpec(kind="stdout_match", expected=str(VERBS[verb](a, b))),
+        execution=ExecutionSpec(prelude=PRELUDE),
+        difficulty=level,
+    )

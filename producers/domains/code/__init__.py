@@ -1,0 +1,1 @@
+"""Programs that are run on inputs which they have not seen."""

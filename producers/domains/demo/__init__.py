@@ -1,0 +1,1 @@
+"""Two domains of few words, which the demo's small policy can learn."""

@@ -1,0 +1,1 @@
+"""Reading, extracting, comparing and shortening texts."""

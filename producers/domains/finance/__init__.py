@@ -1,0 +1,1 @@
+"""Statements, filings and agreements: retrieval, computation, conclusion."""

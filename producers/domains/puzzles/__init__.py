@@ -1,0 +1,1 @@
+"""Puzzle families of other libraries, which are extras."""

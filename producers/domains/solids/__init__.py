@@ -1,0 +1,1 @@
+"""Solids that are built, placed, given materials and rendered by tool calls."""

@@ -1,0 +1,1 @@
+"""Work in a shell, turn by turn."""
