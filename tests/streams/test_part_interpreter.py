@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.history.lean import LEAN, Held
+from schemas.errors import ConfigError
 from schemas.executions import Outcome
 from schemas.parts import Part
+from schemas.rollouts import TurnGenerated
+from schemas.scorings import VerifierChoice
 from schemas.tasks import VerifierSpec
 from schemas.tools import written
 from schemas.trajectory import Trajectory
+from streams.rescoring.judge import records_read
 from streams.sandbox.inside.tree import Entry, pack
 from streams.scoring import Finding, reward_of
 from streams.verifiers import Score, get_verifier
@@ -23,7 +28,7 @@ from streams.verifiers.parts.interpreter import PARTS, cost_of
 from streams.verifiers.parts.time_limit import time_limit
 from streams.verifiers.worker import find
 from tests import samples
-from tests.streams.part_examples import Turn, failed, printed, rollout
+from tests.streams.part_examples import EXAMPLES, Turn, failed, printed, rollout
 from tests.streams.stage_fakes import ok
 
 SEEN: list[str] = []
@@ -198,6 +203,42 @@ def test_the_version_grows_with_every_kinds_and_a_reward_says_which_took_part() 
     reward = reward_of(samples.task(verifier=spec), 0, Finding(score=PARTS.score(spec, rollout("x"))))
     assert (reward.value, reward.verifier, reward.verifier_version) == (1.0, "parts", PARTS.version)
     assert reward.evidence["kinds"] == "exact@1, regex@1"
+
+
+def test_the_version_of_a_kinds_library_is_evidence_and_one_that_is_missing_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from importlib.metadata import version
+
+    rouge = Part(kind="rouge_l", expected="x")
+    monkeypatch.setattr(interpreter, "get_kind", PART_KINDS.__getitem__)
+    assert score(rouge).evidence["kinds"] == f"rouge_l@1 rapidfuzz {version('rapidfuzz')}"
+    without = msgspec.structs.replace(PART_KINDS["rouge_l"], library="no-such-library")
+    monkeypatch.setattr(interpreter, "get_kind", {"rouge_l": without}.__getitem__)
+    with pytest.raises(ConfigError, match=r"no-such-library is not installed.*rollog\[domains\]"):
+        score(rouge)
+
+
+@pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - {"judge"}))
+def test_history_without_tokens_and_actions_is_enough_to_judge_by(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "get_kind", PART_KINDS.__getitem__)
+    decode = msgspec.msgpack.Decoder(LEAN[TurnGenerated]).decode
+    for at in (EXAMPLES[kind].gold, *EXAMPLES[kind].partial):
+        lean = Trajectory()
+        lean.turns = {  # type: ignore[assignment]
+            turn: Held(decode(msgspec.msgpack.encode(event.record))) for turn, event in at.turns.items()
+        }
+        lean.executions, lean.ended = at.executions, at.ended
+        assert PARTS.score(EXAMPLES[kind].spec, lean) == PARTS.score(EXAMPLES[kind].spec, at)
+    assert TurnGenerated not in records_read(VerifierChoice(kind="parts"))
+
+
+def test_as_a_shadow_or_a_later_scoring_it_judges_by_the_parts_of_each_task_and_passes_over_those_without() -> None:
+    own = VerifierSpec(kind="parts", parts=(Part(kind="exact", expected="x"),))
+    assert VerifierChoice(kind="parts").spec_for(own) == own
+    assert VerifierChoice(kind="exact_match").spec_for(own).parts == ()
+    assert PARTS.lacks(samples.task(verifier=own)) is None
+    assert "names no parts" in str(PARTS.lacks(samples.task()))
 
 
 def test_a_spec_is_as_dear_as_its_dearest_part() -> None:

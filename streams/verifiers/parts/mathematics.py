@@ -179,6 +179,7 @@ MATH = PartKind(
     options=MathOptions,
     score=score,
     check=check,
+    library="math-verify",
     load=load,
     limit_s=10.0,
 )
