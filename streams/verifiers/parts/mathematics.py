@@ -30,7 +30,7 @@ BIG = re.compile(r"[0-9]{41}|(?:[0-9]{4}|[)}\]!])\s*!|\\d?t?binom\D*[0-9]{5}")
 GROWS = re.compile(r"\\(?:sum|prod|int|iint|iiint|oint|lim)(?![a-z])|factorial|\bgamma\b", re.IGNORECASE)
 SIZING = re.compile(r"\\(?:left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![a-zA-Z])|\\[,;! ]")
 LABELLED = re.compile(r"\\(?:text|mathrm|operatorname|begin|end)\s*\{[^{}]*\}")
-WORD = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}")
+WORD = re.compile(r"(?<![\\a-zA-Z])(?:[a-zA-Z]{3,}|or|is)(?![a-zA-Z])")
 FUNCTIONS = frozenset(
     {"sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "log", "ln", "exp", "sqrt", "pi"}
 )
@@ -87,9 +87,8 @@ def why_refused(text: str, wanted: list[str]) -> str | None:
         return "digits other than 0 to 9"
     if not is_balanced(text):
         return f"brackets that do not close, or over {MOST_DEPTH} within each other"
-    known = FUNCTIONS.union(*(WORD.findall(one) for one in wanted))
-    if any(word not in known for word in WORD.findall(LABELLED.sub("", text))):
-        return "words, where an expression is asked for"
+    if words_in(text):
+        return f"words, where an expression is asked for: {' '.join(words_in(text))[:80]}"
     product = 1
     for exponent in EXPONENT.findall(text)[:MOST_CHARS]:
         product *= max(int(exponent[:6]), 1)
@@ -98,6 +97,11 @@ def why_refused(text: str, wanted: list[str]) -> str | None:
     if GROWS.search(text) and not any(GROWS.search(one) for one in wanted):
         return "a sum, product, integral or limit, where a value is asked for"
     return None
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text that are no functions."""
+    return [word for word in WORD.findall(LABELLED.sub("", text)) if word not in FUNCTIONS]
 
 
 def is_balanced(text: str) -> bool:
@@ -175,6 +179,7 @@ MATH = PartKind(
     options=MathOptions,
     score=score,
     check=check,
+    library="math-verify",
     load=load,
     limit_s=10.0,
 )
