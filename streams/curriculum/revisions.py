@@ -1,12 +1,12 @@
 """The revisions that are on the log, and the fold done again from the log alone."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any
 
 import msgspec
 
 from consumers.reader import Reader
-from producers.blobs import BlobStore
 from schemas.errors import LogError
 from schemas.mixes import TOPIC, MixRevised
 from streams.curriculum.fold import MixFold, Rules
@@ -36,15 +36,18 @@ class Revisions:
 
 
 def read_revisions(open_reader: OpenReader, run_id: str) -> Iterator[MixRevised]:
-    """Yield a run's revisions that are on the log now. Raises LogError."""
-    revisions = Revisions(run_id)
+    """Return a run's revisions that are on the log at this moment. Raises LogError, also while it goes on."""
     reader = open_reader([TOPIC], start="beginning", bounded=True, on_undecodable=lambda raw, error: None)
-    try:
+    return revisions_in(reader, run_id)
+
+
+def revisions_in(reader: Reader, run_id: str) -> Iterator[MixRevised]:
+    """Yield a run's revisions, and close the reader in the end."""
+    revisions = Revisions(run_id)
+    with closing(reader):
         for event in reader:
             if revisions.take(event.record):
                 yield event.record
-    finally:
-        reader.close()
 
 
 def refold(
@@ -68,8 +71,3 @@ def rules_in(mix: MixRevised) -> Rules:
             f"{TOPIC}: version {mix.version} of run {mix.run_id!r} went by settings that cannot be read: {error}; "
             "a newer rollog may have written it"
         ) from error
-
-
-def open_follower(open_reader: OpenReader, topics: Iterable[str], blobs: BlobStore, *, bounded: bool) -> Follower:
-    """Return a follower of the log's beginning."""
-    return Follower(open_reader, topics, blobs, bounded=bounded)
