@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from producers.domains.catalogue import domain
-from producers.domains.entities import STEMS, TRADES, company, half_up
+from producers.domains.entities import STEMS, TRADES, company
 from producers.domains.finance.measures import EASY
 from producers.domains.finance.statements import Amounts, Company, draw_company, shown, statement
 from producers.domains.interface import Item
@@ -239,10 +239,11 @@ def archive(rng: random.Random, filers: list[Company], last: int, amended: Amoun
     title = "Consolidated income statement"
     for of in filers:
         for year in range(last - 2, last + 1):
-            text = f"{statement(of, title, [year, year - 1])}\nAudited. Amounts in {of.currency} {of.scale}."
+            shown_years = statement(of, title, [year, year - 1], style="markdown")
+            text = f"{shown_years}\nAudited. Amounts in {of.currency} {of.scale}."
             add(documents, of, "10-K", year, f"annual report FY{year}", text)
-        near = {line: half_up(of.years[last][line] * rng.uniform(0.96, 1.04)) for line in LINES}
-        lines = "; ".join(f"{of.labels[line]} {shown(int(amount))}" for line, amount in near.items())
+        near = {line: round(of.years[last][line] * rng.uniform(0.96, 1.04)) for line in LINES}
+        lines = "; ".join(f"{of.labels[line]} {shown(amount)}" for line, amount in near.items())
         add(
             documents, of, "8-K", last, f"preliminary results FY{last}, unaudited", f"Preliminary, {of.scale}: {lines}."
         )

@@ -172,7 +172,7 @@ def shown(amount: int, *, is_taken: bool = False) -> str:
     return f"({-amount:,})" if amount < 0 else f"{amount:,}"
 
 
-def statement(of: Company, title: str, years: list[int]) -> str:
+def statement(of: Company, title: str, years: list[int], *, style: str = "text") -> str:
     """Return one of its statements, a column a year in the order given."""
     is_income, is_cash = title.endswith("income statement"), title.endswith("cash flows")
     rows = [
@@ -186,7 +186,7 @@ def statement(of: Company, title: str, years: list[int]) -> str:
         for line in STATEMENTS[title]
     ]
     header = [f"{of.currency} {of.scale}", *(f"FY{year}" for year in years)]
-    return f"{of.name}: {title}\n{table(header, rows)}"
+    return f"{of.name}: {title}\n{table(header, rows, style=style)}"
 
 
 def report(of: Company, years: list[int], titles: tuple[str, ...] = tuple(STATEMENTS)) -> str:
