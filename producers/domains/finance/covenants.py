@@ -90,7 +90,7 @@ def finance_covenant(rng: random.Random, level: int) -> Item:
     parts = [tagged_word("status", status, gate=True), tagged_number("ratio", ratio, 0.35, absolute=0.0101)]
     parts.append(tagged_number("headroom", room, 0.35, absolute=max(1.0, 0.006 * profit)))
     # That nothing is breached is said by the status already.
-    parts.append(tagged_set("clauses", str(gold["clauses"]).split(", "), 0.1 if gold["clauses"] == "none" else 0.3))
+    parts.append(tagged_set("clauses", gold["clauses"].split(", "), 0.1 if gold["clauses"] == "none" else 0.3))
     turned = {"status": "compliant" if status == "breached" else "breached"}
     return Item(
         prompt=prompt,
@@ -102,7 +102,7 @@ def finance_covenant(rng: random.Random, level: int) -> Item:
     )
 
 
-def question(level: int, terms: Terms, failed: list[str], ratio: float, room: float) -> tuple[str, dict[str, object]]:
+def question(level: int, terms: Terms, failed: list[str], ratio: float, room: float) -> tuple[str, dict[str, str]]:
     """Return what is asked, and what is right to say."""
     named = [f"{terms.clause}({letter})" for letter in failed]
     if level < 3:

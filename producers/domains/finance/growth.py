@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from producers.domains.catalogue import domain
 from producers.domains.entities import company, table
-from producers.domains.finance.statements import draw_company, report, statement
+from producers.domains.finance.statements import Amounts, draw_company, report, statement
 from producers.domains.interface import Item
 from producers.domains.verdicts import last_number, verdict
 
@@ -13,6 +13,23 @@ Question = tuple[str, str, float, list[float], int]
 """What is shown, what is asked, the growth in per cent, other numbers that are wrong, amounts to be found."""
 LINES = ("revenue", "gross", "ebit", "net", "rnd", "sga", "cogs")
 SEGMENTS = ("Europe", "North America", "Latin America", "Asia-Pacific", "Middle East", "Africa", "Nordics", "Iberia")
+AMOUNTS: tuple[tuple[str, Callable[[Amounts], int]], ...] = (
+    (
+        "EBITDA (operating income plus depreciation and amortisation)",
+        lambda now: now["ebit"] + now["da"],
+    ),
+    (
+        "total operating costs (everything between revenue and operating income)",
+        lambda now: now["revenue"] - now["ebit"],
+    ),
+    ("gross profit less research and development", lambda now: now["gross"] - now["rnd"]),
+    ("total borrowings, short-term and long-term", lambda now: now["short_debt"] + now["long_debt"]),
+    (
+        "trade working capital (receivables plus inventories less payables)",
+        lambda now: now["receivables"] + now["inventory"] - now["payables"],
+    ),
+)
+"""Amounts that are made of several."""
 FORM = " Show your working; the last line must hold only the {what}, as a percentage with two decimals."
 
 
@@ -34,15 +51,7 @@ def compound(rng: random.Random) -> Question:
     """Ask for a compound annual rate over several years, of an amount that is made of two."""
     of = draw_company(rng, num_years=rng.randint(4, 6))
     first, last = min(of.years), max(of.years) - rng.randint(0, 1)
-    what, amount = rng.choice((
-        ("EBITDA (operating income plus depreciation and amortisation)", lambda now: now["ebit"] + now["da"]),
-        ("total operating costs (everything between revenue and operating income)",
-         lambda now: now["revenue"] - now["ebit"]),
-        ("gross profit less research and development", lambda now: now["gross"] - now["rnd"]),
-        ("total borrowings, short-term and long-term", lambda now: now["short_debt"] + now["long_debt"]),
-        ("trade working capital (receivables plus inventories less payables)",
-         lambda now: now["receivables"] + now["inventory"] - now["payables"]),
-    ))  # fmt: skip
+    what, amount = rng.choice(AMOUNTS)
     begin, end = amount(of.years[first]), amount(of.years[last])
     if begin <= 0 or end <= 0:
         return compound(rng)

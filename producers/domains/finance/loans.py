@@ -16,7 +16,7 @@ USES = ("a warehouse", "a delivery fleet", "a packaging line", "a solar roof", "
 
 def payment(principal: float, rate: float, num: int) -> float:
     """Return what pays a loan off in `num` equal payments at `rate` a period."""
-    return principal * rate / (1 - (1 + rate) ** -num)
+    return principal * rate / (1 - float((1 + rate) ** -num))
 
 
 def balance(principal: float, rate: float, paid: float, num: int) -> float:
