@@ -14,7 +14,7 @@ TOOLS_STAMP := .make/uv/made-$(call sum,requirements/build.txt)
 VENV_STAMP := $(VENV)/made-$(call sum,requirements/all.txt requirements/build.txt pyproject.toml)
 BROKER_STAMP := .make/broker-$(call sum,rollog/broker/jars.lock)
 
-ROLES := core streams learner broker sandbox analysis
+ROLES := core streams learner broker sandbox analysis domains
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 # What tests say of the sources themselves: a part of `check`, so that `test` does not run it twice.

@@ -19,6 +19,7 @@ from producers.domains.interface import Domain, Item, question_digest
 from rollog.playing import judge, play, say_all
 from schemas.codec import decode_record, encode_value
 from schemas.content import record_digest
+from schemas.errors import ConfigError
 from schemas.events import Position
 from schemas.tasks import SamplingParams, TaskIssued
 from streams.running import Runner
@@ -56,8 +57,18 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         return not self.faults
 
 
-def admit(domain: Domain, runner: Runner | None, *, num_items: int = 2, num_drawn: int = NUM_ITEMS) -> Admission:
-    """Test a domain, `num_items` items of each level played; `num_drawn` are drawn to see how many are different."""
+def admit(
+    domain: Domain,
+    runner: Runner | None,
+    *,
+    elsewhere: list[str] | None = None,
+    num_items: int = 2,
+    num_drawn: int = NUM_ITEMS,
+) -> Admission:
+    """Test a domain, `num_items` items of each level played; `num_drawn` are drawn to see how many are different.
+
+    `elsewhere` is what `drawn_elsewhere` says of it; None asks.
+    """
     faults: list[Fault] = []
     num_played = 0
     for level in range(domain.levels):
@@ -69,7 +80,12 @@ def admit(domain: Domain, runner: Runner | None, *, num_items: int = 2, num_draw
     num_different = len({question_digest(item) for item in draws(domain, num_drawn)})
     if num_different < num_drawn * NUM_DIFFERENT // NUM_ITEMS:
         faults.append(Fault(level=-1, what="variety", got=f"{num_different} different of {num_drawn}"))
-    faults += [*check_seed(domain), *check_levels(domain)]
+    elsewhere = drawn_elsewhere([domain.name])[domain.name] if elsewhere is None else elsewhere
+    here = digests(domain.name)
+    if elsewhere != here:
+        num = sum(a != b for a, b in zip(here, elsewhere, strict=False))
+        faults.append(Fault(level=-1, what="same seed, same item", got=f"{num} of {len(here)} differ elsewhere"))
+    faults += check_levels(domain)
     return Admission(
         name=domain.name,
         num_played=num_played,
@@ -144,23 +160,27 @@ def again(task: TaskIssued) -> TaskIssued:
     return record
 
 
-def check_seed(domain: Domain) -> list[Fault]:
-    """Return whether another process, which hashes otherwise, draws other items."""
-    here = digests(domain.name)
-    program = f"from rollog.admission_test import digests; print('\\n'.join(digests({domain.name!r})))"
+def drawn_elsewhere(names: list[str]) -> dict[str, list[str]]:
+    """Return `digests` by domain, as another process draws them, in which hashes of texts are others.
+
+    Raises ConfigError where that process fails.
+    """
+    program = (
+        "import json, sys; from rollog.admission_test import digests\n"
+        "print(json.dumps({name: digests(name) for name in json.load(sys.stdin)}))"
+    )
     there = subprocess.run(
         [sys.executable, "-c", program],
+        input=json.dumps(names),
         check=False,
         capture_output=True,
         text=True,
         env=environment(),
     )
-    lines = there.stdout.split()
-    if there.returncode or lines != here:
-        num = sum(a != b for a, b in zip(here, lines, strict=False))
-        got = there.stderr.strip()[-300:] or f"{num} of {len(here)} items differ in another process"
-        return [Fault(level=-1, what="same seed, same item", got=got)]
-    return []
+    if there.returncode:
+        raise ConfigError(f"domains {', '.join(names)} in another process: {there.stderr.strip()[-500:]}")
+    found: dict[str, list[str]] = json.loads(there.stdout.splitlines()[-1])
+    return found
 
 
 def environment() -> dict[str, str]:

@@ -203,11 +203,13 @@ def mount() -> None:
     """Add the verbs that have modules of their own."""
     from rollog import diff_cli, fork_cli, history_cli, recall_cli, rescore_cli, using
     from rollog.broker.cli import app as broker
+    from rollog.domains_cli import app as domains
     from rollog.tapes import history as tape_history
     from rollog.tapes import parquet
     from rollog.tapes.verbs import app as tape
 
     app.add_typer(broker, name="broker")
+    app.add_typer(domains, name="domains")
     app.add_typer(tape, name="tape")
     tape_history.mount(app)
     parquet.mount(app)

@@ -12,9 +12,10 @@ import struct
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -61,10 +62,15 @@ class ScoringPool:
         attempts: int,
         on_error: Callable[[BaseException], None],
         command: tuple[str, ...] = COMMAND,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`on_error` hears why the pool gave up: StuckError where no process can be started."""
+        """Take what processes get.
+
+        `on_error` hears why the pool gave up: StuckError where no process can be started. `environment` is laid on this
+        process' own.
+        """
         self._timeout_s, self._attempts, self._on_error = timeout_s, attempts, on_error
-        self._num_processes, self._command = num_processes, command
+        self._num_processes, self._command, self._environment = num_processes, command, dict(environment)
         self._queue: asyncio.Queue[Pending] = asyncio.Queue()
         self._decoder = msgspec.msgpack.Decoder(Finding)
         self._servers: list[asyncio.Task[None]] = []
@@ -146,7 +152,7 @@ class ScoringPool:
             str(self._timeout_s),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | self._environment | {"PYTHONPATH": path},
         )
         try:
             await self._read(process, START_S)

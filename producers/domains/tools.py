@@ -67,8 +67,9 @@ def schema_of(function: ToolFunction, name: str, hint: Any) -> dict[str, Any]:
 
 
 def source_of(*functions: ToolFunction) -> str:
-    """Return the source of functions as a program that defines them."""
-    return "\n\n".join(textwrap.dedent(inspect.getsource(function)) for function in functions)
+    """Return the source of functions as a program that defines them; annotations are never evaluated there."""
+    sources = [textwrap.dedent(inspect.getsource(function)) for function in functions]
+    return "\n\n".join(["from __future__ import annotations", *sources])
 
 
 def world_tools(

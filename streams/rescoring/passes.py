@@ -8,6 +8,7 @@ cannot be judged by what the log has gets no reward and is counted with the reas
 """
 
 import gc
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -75,6 +76,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Where the scoring's own rewards begin; empty where it has none."""
     min_valid: int = 2
     timeout_s: float = 10.0
+    environment: dict[str, str] = {}
+    """By which verifiers know what is served to them."""
     source: str = "rollog/rescore"
 
 
@@ -125,6 +128,7 @@ class Pass:
     def run(self, partitions: Iterable[int]) -> Outcome:
         """Do these partitions, one after the other. Raises LogError, ConfigError."""
         plan = self._plan
+        os.environ.update(plan.environment)
         history = History(
             plan.log,
             blob_dir=plan.blob_dir,

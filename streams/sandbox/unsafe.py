@@ -77,7 +77,7 @@ class UnsafeSandbox:
                 raise SandboxError(msg)
             try:
                 return _run(action, Path(folder))
-            except OSError as error:
+            except (OSError, ValueError) as error:  # no place, or a working directory that is none
                 return _LABELS.infra_error(str(error))
 
     def open_session(self) -> NoReturn:

@@ -6,10 +6,11 @@ from schemas.errors import ConfigError
 from streams.verifiers.exact_match import EXACT_MATCH
 from streams.verifiers.exit_status import EXIT_STATUS
 from streams.verifiers.interface import Score, Verifier
+from streams.verifiers.parts.interpreter import PARTS
 from streams.verifiers.stdout_match import STDOUT_MATCH
 
 VERIFIERS: MappingProxyType[str, Verifier] = MappingProxyType(
-    {verifier.name: verifier for verifier in (EXACT_MATCH, EXIT_STATUS, STDOUT_MATCH)}
+    {verifier.name: verifier for verifier in (EXACT_MATCH, EXIT_STATUS, PARTS, STDOUT_MATCH)}
 )
 
 

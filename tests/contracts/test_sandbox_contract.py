@@ -12,6 +12,7 @@ from schemas.executions import Action, ExecutionLimits, Outcome
 from streams.sandbox import FakeSandbox, Sandbox, open_sandbox
 from streams.sandbox.bubblewrap import BubblewrapSandbox
 from streams.sandbox.enforcement import Enforcement
+from streams.sandbox.inside.tree import Entry, pack, unpack
 from streams.sandbox.unsafe import UnsafeSandbox
 from tests.streams.sandbox.shared_home import sandbox_home
 
@@ -170,3 +171,66 @@ def test_code_that_cannot_be_compiled_is_the_programs_error(real_sandbox: Sandbo
         outcome = real_sandbox.run(Action(code=code))
         assert (outcome.status, outcome.exit_code) == ("nonzero", 1), code
         assert b"Error" in outcome.stderr
+
+
+KEPT = 1 << 20
+
+
+def test_a_working_directory_goes_on_from_one_run_to_the_next(real_sandbox: Sandbox) -> None:
+    line = "mkdir -p d/e; printf hi > d/x; ln -s d/x l; chmod 500 d; chmod +x f; mkfifo pipe"
+    first = real_sandbox.run(Action(kind="command", code=line, files={"f": b"\x00\xff"}, keep_tree_bytes=KEPT))
+    assert first.status == "ok"
+    assert first.tree is not None
+    assert unpack(first.tree) == {
+        "d": Entry(0o500),
+        "d/e": Entry(0o755),
+        "d/x": Entry(0o644, b"hi"),
+        "f": Entry(0o755, b"\x00\xff"),
+        "l": Entry(0o777, target="d/x"),
+    }
+    again = real_sandbox.run(Action(kind="command", code="cat l; ls d", tree=first.tree, keep_tree_bytes=KEPT))
+    assert again.stdout == b"hie\nx\n"
+    assert again.tree == first.tree
+
+
+def test_a_program_that_failed_leaves_its_directory_all_the_same(real_sandbox: Sandbox) -> None:
+    action = Action(code="open('a', 'w').write('1')\nraise ValueError", keep_tree_bytes=KEPT)
+    outcome = real_sandbox.run(action)
+    assert outcome.status == "nonzero"
+    assert outcome.tree is not None
+    assert unpack(outcome.tree) == {"a": Entry(0o644, b"1")}
+
+
+def test_a_directory_that_is_too_large_or_lost_to_a_limit_is_not_kept_and_the_outcome_says_so(
+    real_sandbox: Sandbox,
+) -> None:
+    large = real_sandbox.run(Action(code="open('a', 'w').write('x' * 2000)", keep_tree_bytes=1000))
+    assert (large.status, large.tree) == ("ok", None)
+    assert "working directory has more bytes than may be kept" in large.error
+    hung = Action(code="open('a', 'w')\nwhile True: pass", keep_tree_bytes=KEPT, limits=ExecutionLimits(wall_s=0.3))
+    assert real_sandbox.run(hung).tree is None
+    assert real_sandbox.run(Action(code="open('a', 'w')")).tree is None
+
+
+def test_a_directory_is_laid_and_set_up_before_the_program_runs_and_that_is_not_seen(real_sandbox: Sandbox) -> None:
+    tree = pack({"old": Entry(0o600, b"1")})
+    action = Action(
+        kind="command", setup="cat old > made; cat new >> made; echo noise", code="cat made", tree=tree,
+        files={"new": b"2"},
+    )  # fmt: skip
+    assert real_sandbox.run(action).stdout == b"12"
+
+
+def test_a_forged_directory_is_the_sandboxs_error_and_the_next_run_is_unharmed(real_sandbox: Sandbox) -> None:
+    for tree in (pack({"../out": Entry(0o644, b"x")}), pack({"/tmp/out": Entry(0o644, b"x")}), b"nonsense"):
+        outcome = real_sandbox.run(Action(code="print(1)", tree=tree))
+        assert outcome.status == "infra_error"
+        assert outcome.error
+    assert real_sandbox.run(HELLO).stdout == b"hello\n"
+
+
+def test_what_still_runs_cannot_change_a_directory_while_it_is_kept(real_sandbox: Sandbox) -> None:
+    loop = "import os, itertools\nif os.fork() == 0:\n    for i in itertools.count(): open('a', 'w').write(str(i))"
+    outcome = real_sandbox.run(Action(code=loop, keep_tree_bytes=KEPT))
+    assert outcome.status == "ok"
+    assert outcome.tree is not None

@@ -101,6 +101,28 @@ def test_the_loop_asks_for_what_comes_next(records: list[Any], wanted: Any) -> N
     assert next_step(samples.task(), trajectory_of(*records)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("records", "wanted"),
+    [
+        ([samples.turn(), finished("ok")], Generate(turn=1, context="ok|")),
+        ([samples.turn(), finished("nonzero")], Generate(turn=1, context="nonzero|")),
+        ([samples.turn(), finished("ok"), samples.turn(0, 1), finished("ok", 1)], End(why="max_turns")),
+        ([samples.turn(), finished("ok"), samples.turn(0, 1, action=None)], End(why="finished")),
+        ([samples.turn(), finished("infra_error")], End(why="infrastructure")),
+    ],
+)
+def test_a_task_that_ends_on_an_answer_goes_on_after_a_run_without_an_error(records: list[Any], wanted: Any) -> None:
+    execution = ExecutionSpec(ends_on="answer", observation="{status}|")
+    assert next_step(samples.task(execution=execution), trajectory_of(*records)) == wanted
+
+
+def test_the_policy_is_told_that_its_files_were_not_kept() -> None:
+    execution = ExecutionSpec(observation="{stdout}", keep_tree_bytes=9)
+    lost = Outcome(status="ok", stdout=b"x\n", error="more than 9 bytes")
+    assert observation(execution, lost) == "x\n[more than 9 bytes; files are as they were before this turn]\n"
+    assert observation(execution, msgspec.structs.replace(lost, tree=b"")) == "x\n"
+
+
 def test_an_observation_does_not_expand_what_the_program_printed() -> None:
     outcome = Outcome(status="nonzero", stdout=b"{stderr}", stderr=b"\xff{status}")
     assert (
