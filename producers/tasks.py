@@ -9,6 +9,7 @@ import random
 
 import msgspec
 
+from producers.dispatch import Choice
 from producers.domains.catalogue import get_domain
 from producers.domains.interface import Item
 from schemas import ids
@@ -42,20 +43,33 @@ def domain_at(settings: Settings, index: int) -> str:
     return weighted[-1][0]
 
 
-def train_task(settings: Settings, index: int, in_use: InUse | None = None) -> TaskIssued:
-    """Return the training task at `index`, from 0, under the scoring that is in use. Raises ConfigError."""
+def train_task(settings: Settings, index: int, in_use: InUse | None = None, choice: Choice | None = None) -> TaskIssued:
+    """Return the training task at `index`, from 0, under the scoring that is in use and as a mix chose it.
+
+    Without a choice the settings say domain and level. Raises ConfigError.
+    """
+    chosen = settings if choice is None else settings_for(settings, choice)
     task = make_task(
-        settings,
+        chosen,
         task_id=train_task_id(settings, index),
-        domain=domain_at(settings, index),
+        domain=domain_at(settings, index) if choice is None else choice.domain,
         split="train",
         index=index,
-        num_samples=settings.tasks.num_samples,
-        sampling=settings.sampling,
+        num_samples=chosen.tasks.num_samples,
+        sampling=chosen.sampling,
         policy_version=None,
     )
+    if choice is not None:
+        task = msgspec.structs.replace(task, mix_version=choice.mix_version)
     scoring = None if in_use is None else in_use.scoring_for(task.domain)
     return task if scoring is None else under(task, scoring)
+
+
+def settings_for(settings: Settings, choice: Choice) -> Settings:
+    """Return the settings with the level and the sampling that a mix chose."""
+    num_samples = choice.num_samples or settings.tasks.num_samples
+    tasks = msgspec.structs.replace(settings.tasks, level=choice.level, num_samples=num_samples)
+    return msgspec.structs.replace(settings, tasks=tasks, sampling=choice.sampling or settings.sampling)
 
 
 def under(task: TaskIssued, scoring: Scoring) -> TaskIssued:

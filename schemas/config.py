@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from schemas.alerts import Signal
+from schemas.curriculum import CurriculumSettings, check_curriculum
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
 from schemas.scorings import ALL_DOMAINS, LIVE, VerifierChoice
@@ -228,6 +229,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     learner: LearnerSettings = LearnerSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     alerts: AlertSettings = AlertSettings()
+    curriculum: CurriculumSettings = CurriculumSettings()
 
 
 Tree = dict[str, Any]
@@ -324,6 +326,7 @@ def check(settings: Settings) -> None:
                 f"wanted one of tasks.domains ({known}), or {ALL_DOMAINS!r} for every other one"
             )
     check_judge(settings.verifier)
+    check_curriculum(settings.curriculum, settings.tasks.domains)
     check_together(settings)
 
 

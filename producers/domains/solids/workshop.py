@@ -18,6 +18,7 @@ SPARE_TURNS = 8
 
 
 def note(world: dict[str, Any], op: dict[str, Any]) -> dict[str, Any]:
+    """Put an operation down; refuses one that cannot be."""
     ops = world.setdefault("ops", [])
     made = [one["id"] for one in ops if "id" in one]
     if op.get("id") in made:
@@ -46,7 +47,7 @@ def add_box(world: dict[str, Any], id: str, size: list[float], at: list[float]) 
     return note(world, {"op": "box", "id": id, "size": size, "at": at})
 
 
-def add_cylinder(
+def add_cylinder(  # noqa: PLR0917
     world: dict[str, Any],
     id: str,  # noqa: A002
     radius: float,
@@ -98,6 +99,7 @@ def set_material(world: dict[str, Any], of: str, name: str) -> dict[str, Any]:
 
 
 def turned(point: list[float], degrees: list[float], back: bool) -> list[float]:
+    """Turn a point about x, y and z, or back."""
     import math
 
     x, y, z = point
@@ -113,32 +115,49 @@ def turned(point: list[float], degrees: list[float], back: bool) -> list[float]:
     return [x, y, z]
 
 
-def is_within(solids: dict[str, Any], name: str, point: list[float]) -> bool:
+def within(solids: dict[str, Any], name: str) -> Any:
+    """Give the function of x, y and z that says whether a point is within a solid."""
     op = solids[name]
     kind = op["op"]
-    if kind == "move":
-        return is_within(solids, op["of"], [a - b for a, b in zip(point, op["by"])])
-    if kind == "rotate":
-        return is_within(solids, op["of"], turned(point, op["by"], True))
-    if kind == "union":
-        return any(is_within(solids, one, point) for one in op["of"])
-    if kind == "intersect":
-        return all(is_within(solids, one, point) for one in op["of"])
-    if kind == "subtract":
-        first, *others = op["of"]
-        return is_within(solids, first, point) and not any(is_within(solids, one, point) for one in others)
-    x, y, z = (a - b for a, b in zip(point, op["at"]))
+    if kind in ("move", "rotate"):
+        inner, (i, j, k) = within(solids, op["of"]), op["by"]
+        if kind == "move":
+            return lambda x, y, z: inner(x - i, y - j, z - k)
+        return lambda x, y, z: inner(*turned([x, y, z], op["by"], True))
+    if kind in ("union", "intersect", "subtract"):
+        first, *others = (within(solids, one) for one in op["of"])
+        if kind == "union":
+            return lambda x, y, z: first(x, y, z) or any(other(x, y, z) for other in others)
+        if kind == "intersect":
+            return lambda x, y, z: first(x, y, z) and all(other(x, y, z) for other in others)
+        return lambda x, y, z: first(x, y, z) and not any(other(x, y, z) for other in others)
+    return within_body(op)
+
+
+def within_body(op: dict[str, Any]) -> Any:
+    """Give the function of x, y and z that says whether a point is within a box, a ball or a cylinder."""
+    kind = op["op"]
+    i, j, k = op["at"]
     if kind == "box":
-        return all(abs(a) <= size / 2 for a, size in zip((x, y, z), op["size"]))
+        long, wide, high = (size / 2 for size in op["size"])
+        return lambda x, y, z: abs(x - i) <= long and abs(y - j) <= wide and abs(z - k) <= high
+    radius = op["radius"]
     if kind == "sphere":
-        return x * x + y * y + z * z <= op["radius"] ** 2
-    along, one, other = {"x": (x, y, z), "y": (y, x, z), "z": (z, x, y)}[op["axis"]]
-    top = op.get("top_radius", op["radius"])
-    radius = op["radius"] + (top - op["radius"]) * (along / op["height"] + 0.5)
-    return abs(along) <= op["height"] / 2 and one * one + other * other <= radius * radius
+        return lambda x, y, z: (x - i) ** 2 + (y - j) ** 2 + (z - k) ** 2 <= radius * radius
+    half, grows = op["height"] / 2, (op.get("top_radius", radius) - radius) / op["height"]
+
+    def in_cylinder(along: float, one: float, other: float) -> bool:
+        return abs(along) <= half and one * one + other * other <= (radius + grows * (along + half)) ** 2  # type: ignore[no-any-return]
+
+    if op["axis"] == "x":
+        return lambda x, y, z: in_cylinder(x - i, y - j, z - k)
+    if op["axis"] == "y":
+        return lambda x, y, z: in_cylinder(y - j, x - i, z - k)
+    return lambda x, y, z: in_cylinder(z - k, x - i, y - j)
 
 
 def box_around(solids: dict[str, Any], name: str) -> list[list[float]]:
+    """Say from where to where a solid goes at most, along x, y and z."""
     import itertools
 
     op = solids[name]
@@ -147,13 +166,13 @@ def box_around(solids: dict[str, Any], name: str) -> list[list[float]]:
         inner = box_around(solids, op["of"])
         corners = [list(corner) for corner in itertools.product(*inner)]
         if kind == "move":
-            corners = [[a + b for a, b in zip(corner, op["by"])] for corner in corners]
+            corners = [[a + b for a, b in zip(corner, op["by"], strict=True)] for corner in corners]
         else:
             corners = [turned(corner, op["by"], False) for corner in corners]
-        return [[min(axis), max(axis)] for axis in zip(*corners)]
+        return [[min(axis), max(axis)] for axis in zip(*corners, strict=True)]
     if kind == "union":
         boxes = [box_around(solids, one) for one in op["of"]]
-        return [[min(low for low, _ in axis), max(high for _, high in axis)] for axis in zip(*boxes)]
+        return [[min(low for low, _ in axis), max(high for _, high in axis)] for axis in zip(*boxes, strict=True)]
     if kind in ("subtract", "intersect"):
         return box_around(solids, op["of"][0])
     if kind == "box":
@@ -163,7 +182,7 @@ def box_around(solids: dict[str, Any], name: str) -> list[list[float]]:
     else:
         radius = max(op["radius"], op.get("top_radius", 0))
         half = [op["height"] / 2 if axis == op["axis"] else radius for axis in "xyz"]
-    return [[at - by, at + by] for at, by in zip(op["at"], half)]
+    return [[at - by, at + by] for at, by in zip(op["at"], half, strict=True)]
 
 
 def render(world: dict[str, Any], of: str, view: str) -> dict[str, Any]:
@@ -175,8 +194,8 @@ def render(world: dict[str, Any], of: str, view: str) -> dict[str, Any]:
     if of not in solids or view not in ("top", "front", "right"):
         raise ValueError(f"solid {of!r}, view {view!r}: wanted one of {', '.join(solids)}, and top, front or right")
     across, up, depth, sign = {"top": (0, 1, 2, -1), "front": (0, 2, 1, 1), "right": (1, 2, 0, -1)}[view]
-    box = box_around(solids, of)
-    columns, rows, samples = 30, 15, 18
+    box, is_within = box_around(solids, of), within(solids, of)
+    columns, rows, samples = 24, 12, 12
     width, height, deep = (box[axis][1] - box[axis][0] for axis in (across, up, depth))
     lines = []
     for row in range(rows):
@@ -189,7 +208,7 @@ def render(world: dict[str, Any], of: str, view: str) -> dict[str, Any]:
             for sample in range(samples):
                 place = (sample + 0.5) / samples
                 point[depth] = box[depth][0] + deep * (place if sign > 0 else 1 - place)
-                if is_within(solids, of, point):
+                if is_within(*point):
                     mark = str(9 - sample * 9 // samples)
                     break
             line += mark
@@ -199,7 +218,7 @@ def render(world: dict[str, Any], of: str, view: str) -> dict[str, Any]:
 
 
 TOOLS = (add_box, add_cylinder, add_sphere, combine, move, rotate, set_material, render)
-HELPERS = (note, turned, is_within, box_around)
+HELPERS = (note, turned, within, within_body, box_around)
 CALL_OF = {"box": "add_box", "cylinder": "add_cylinder", "sphere": "add_sphere", "material": "set_material"}
 
 
@@ -238,11 +257,13 @@ def scene_item(
     answer: str = "Done.",
     wrongs: Sequence[Sequence[dict[str, Any]]] = (),
     partials: Sequence[Sequence[dict[str, Any]]] = (),
+    wrong_answers: Sequence[tuple[Sequence[dict[str, Any]], str]] = (),
 ) -> Item:
     """Return an item whose scene at the end has these solids, as `ops` make them.
 
     `parts` are looked at besides the geometry, `looks` are views that a right rollout renders of the last solid, and
-    `wrongs` and `partials` are operations of rollouts that are worth nothing, or something.
+    `wrongs` and `partials` are operations of rollouts that are worth nothing, or something, `wrong_answers` some with
+    an answer that is worth nothing either.
     """
     execution = world_tools(*TOOLS, helpers=HELPERS, world={"ops": []})
     geometry = Part(
@@ -252,6 +273,7 @@ def scene_item(
         options={"solids": list(solids), "apart": apart},
         weight=1.0,
     )
+    failed = [*((one, answer) for one in wrongs), *wrong_answers]
     calls = [*map(call_of, ops), *(written("render", of=solids[-1], view=view) for view in looks)]
     return Item(
         prompt=with_tools(f"{question}\nLengths are in millimetres.", execution),
@@ -259,7 +281,7 @@ def scene_item(
         verifier=VerifierSpec(kind="parts", parts=(geometry, *parts)),
         execution=execution,
         max_turns=len(calls) + 1 + SPARE_TURNS,
-        wrongs=tuple((*map(call_of, one), answer) for one in wrongs),
+        wrongs=tuple((*map(call_of, one), said) for one, said in failed),
         partials=tuple((*map(call_of, one), answer) for one in partials),
         difficulty=difficulty,
     )
