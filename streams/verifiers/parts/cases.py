@@ -96,8 +96,8 @@ def check(expected: Expected, options: CasesOptions) -> None:
     for name, one in counted.items():
         if one.ends != "fails" and not (one.stdout or "").strip():
             raise ValueError(
-                f"expected.{name}: got a case that a program passes which does nothing; wanted a stdout, or the name in "
-                "needs"
+                f"expected.{name}: got a case that a program passes which does nothing; wanted a stdout, or "
+                "the name in needs"
             )
         if one.ends == "fails" and not options.needs:
             raise ValueError(
