@@ -174,6 +174,9 @@ def test_what_is_no_json_is_a_value_error(text: str) -> None:
         ("1+1", "2", 1),
         ("10^{9999999999}", "5", 0),
         (r"\sum_{n=1}^{5} 1", "5", 0),
+        (r"\binom{5}{1}", "5", 0),
+        (r"\binom{y!}{12!}", "5", 0),
+        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", 1),
     ],
 )
 def test_expressions_are_equal_where_they_are(text: str, expected: str, value: float) -> None:
