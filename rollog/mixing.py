@@ -67,7 +67,7 @@ def verify_mixes(settings: Settings, *, blob_dir: Path, on_progress: OnProgress 
     for_fold = read_revisions(open_reader, settings.run)
     num_about = sum(end_offsets(settings.log, [TOPIC]).values())
     with closing(Follower(open_reader, topics_of(adapts=True), blobs, bounded=True)) as follower:
-        for mix, again in refold(MixFold(Rules.of(settings)), follower, for_fold):
+        for mix, again in refold(MixFold(Rules.of(settings, {})), follower, for_fold):
             verdict.num_mixes += 1
             on_progress(verdict.num_mixes, num_about)
             for what in differences(mix, again):

@@ -18,6 +18,7 @@ from consumers.reader import Reader, end_offsets, scanner
 from consumers.runtime import Runtime
 from producers.blobs import BlobStore
 from producers.publisher import Publisher
+from producers.tasks import facts_of
 from schemas.errors import LogError
 from schemas.mix_commands import SET_MIX
 from schemas.mixes import MILLION, TOPIC, MixRevised, mix_id
@@ -57,7 +58,7 @@ class Curriculum:
     def __init__(self, runtime: Runtime, publisher: Publisher, open_reader: Callable[..., Reader]) -> None:
         settings = runtime.settings
         self._runtime, self._publisher, self._open_reader = runtime, publisher, open_reader
-        self._rules = Rules.of(settings)
+        self._rules = Rules.of(settings, facts_of(settings))
         self.fold = MixFold(self._rules)
         topics = topics_of(adapts=settings.curriculum.adapt)
         self._follower = Follower(open_reader, topics, BlobStore(runtime.blob_dir), bounded=False)
