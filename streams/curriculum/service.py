@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from consumers.reader import Reader, end_offsets, scanner
+from consumers.reader import Reader, end_offsets
 from consumers.runtime import Runtime
 from producers.blobs import BlobStore
 from producers.publisher import Publisher
@@ -24,7 +24,7 @@ from schemas.mix_commands import SET_MIX
 from schemas.mixes import MILLION, TOPIC, MixRevised, mix_id
 from streams.curriculum import lean
 from streams.curriculum.fold import MixFold, Rules
-from streams.curriculum.following import Follower, name_of, topics_of
+from streams.curriculum.following import Follower, door, name_of, topics_of
 from streams.curriculum.revisions import Revisions, read_revisions, refold
 
 LOGGER = logging.getLogger("rollog.curriculum")
@@ -41,7 +41,7 @@ def run_curriculum(runtime: Runtime) -> None:
         return
     publisher = Publisher(runtime.log, source=f"rollog/{runtime.instance}", blob_dir=runtime.blob_dir)
     try:
-        curriculum = Curriculum(runtime, publisher, scanner(runtime.log, blob_dir=runtime.blob_dir))
+        curriculum = Curriculum(runtime, publisher, door(runtime.log, runtime.blob_dir))
         try:
             curriculum.recall()
             while not runtime.stop.is_set():
