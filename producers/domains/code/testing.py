@@ -14,8 +14,8 @@ from schemas.executions import Case
 from schemas.parts import Part
 from schemas.tasks import ExecutionSpec, VerifierSpec
 
-NUM_MUTANTS = (2, 3, 3, 4)
-NUM_EXAMPLES, NUM_TRIED = 10, 8
+NUM_MUTANTS = (2, 2, 3, 3)
+NUM_EXAMPLES, NUM_TRIED = 7, 7
 RUN_TESTS = """
 for _name, _test in list(globals().items()):
     if _name.startswith("test") and callable(_test):
@@ -28,7 +28,7 @@ ASKS = (
 )
 ANSWER = (
     "Write functions named test_..., without arguments, that use `assert`; do not define {name} yourself. Your tests "
-    "are run on a right implementation, which must pass them all, and on several wrong ones, each of which must fail some. "
+    "are run on a right implementation, which must pass them all, and on wrong ones, each of which must fail some. "
     "Answer with the tests in one block between lines of ```."
 )
 
@@ -66,12 +66,14 @@ def draw_mutants(rng: random.Random, level: int, num: int) -> tuple[Problem, lis
     while True:
         problem = draw_any(rng, level)
         examples = draw_examples(problem, rng, NUM_EXAMPLES)
-        found = dict.fromkeys(broken(problem.source, rng, 1) for _ in range(NUM_TRIED))
-        rights = {source: rights_of(problem, source, examples) for source in found}
-        for place, seen in enumerate(examples):
-            fitting = [source for source, right in rights.items() if right[place] and not all(right)]
-            if len(fitting) >= num:
-                return problem, fitting[:num], seen, [one for one in examples if one is not seen]
+        deceived: list[list[str]] = [[] for _ in examples]
+        for source in dict.fromkeys(broken(problem.source, rng, 1) for _ in range(NUM_TRIED)):
+            rights = rights_of(problem, source, examples)
+            for place, right in enumerate(rights):
+                if right and not all(rights):
+                    deceived[place].append(source)
+                    if len(deceived[place]) == num:
+                        return problem, deceived[place], examples[place], examples[:place] + examples[place + 1 :]
 
 
 def rights_of(problem: Problem, source: str, examples: list[Example]) -> list[bool]:
