@@ -8,14 +8,14 @@ from producers.domains.catalogue import domain
 from producers.domains.code.cases import LIMITS, QUIET, fenced
 from producers.domains.code.drawing import draw_any
 from producers.domains.code.mutants import broken
-from producers.domains.code.problem import Example, Problem, Program, call_of, draw_examples, shown, weight_of
+from producers.domains.code.problem import Example, Problem, Program, call_of, draw_examples, weight_of
 from producers.domains.interface import Item
 from schemas.executions import Case
 from schemas.parts import Part
 from schemas.tasks import ExecutionSpec, VerifierSpec
 
 NUM_MUTANTS = (2, 2, 3, 3)
-NUM_EXAMPLES, NUM_TRIED = 7, 7
+NUM_EXAMPLES, NUM_TRIED = 6, 6
 RUN_TESTS = """
 for _name, _test in list(globals().items()):
     if _name.startswith("test") and callable(_test):
@@ -36,14 +36,14 @@ ANSWER = (
 @domain(family="code", levels=len(NUM_MUTANTS), max_tokens=1024)
 def code_write_tests(rng: random.Random, level: int) -> Item:
     """Write tests that tell a right implementation from wrong ones."""
-    problem, mutants, seen, others = draw_mutants(rng, level, NUM_MUTANTS[level])
+    problem, mutants, examples = draw_mutants(rng, level, NUM_MUTANTS[level])
     names = ["right", "right again", *(f"wrong {number}" for number in range(len(mutants)))]
     sources = [problem.source, problem.source, *mutants]
     expected: dict[str, Any] = {name: {"ends": "ok" if name.startswith("right") else "fails"} for name in names}
     return Item(
-        prompt=f"{rng.choice(ASKS).format(signature=problem.signature)}\n\n{problem.statement}\n\nFor example:\n"
-        f"{shown(problem, [seen])}\n\n{ANSWER.format(name=problem.name)}\n",
-        gold=(fenced(tests(problem, others)),),
+        prompt=f"{rng.choice(ASKS).format(signature=problem.signature)}\n\n{problem.statement}\n\n"
+        f"{ANSWER.format(name=problem.name)}\n",
+        gold=(fenced(tests(problem, examples)),),
         verifier=VerifierSpec(
             kind="parts", parts=(Part(kind="cases", of="cases", expected=expected, options={"needs": names[:2]}),)
         ),
@@ -55,25 +55,25 @@ def code_write_tests(rng: random.Random, level: int) -> Item:
                 for name, source in zip(names, sources, strict=True)
             ),
         ),
-        partials=tuple((fenced(tests(problem, [one])),) for one in partly(problem, mutants, others)),
-        wrongs=tuple((fenced(text),) for text in (tests(problem, [seen]), "def test_it():\n    assert False", "pass")),
+        partials=tuple((fenced(tests(problem, [one])),) for one in partly(problem, mutants, examples)),
+        wrongs=tuple(
+            (fenced(text),)
+            for text in ("def test_it():\n    assert False", "pass", f"def test_it():\n    {problem.name}")
+        ),
         difficulty=10 * len(mutants) + weight_of(problem.source),
     )
 
 
-def draw_mutants(rng: random.Random, level: int, num: int) -> tuple[Problem, list[str], Example, list[Example]]:
-    """Return a problem, wrong programs, an example on which all of them are right, and others that find them out."""
+def draw_mutants(rng: random.Random, level: int, num: int) -> tuple[Problem, list[str], list[Example]]:
+    """Return a problem, wrong programs that are right about as much as possible, and examples that find them out."""
     while True:
         problem = draw_any(rng, level)
         examples = draw_examples(problem, rng, NUM_EXAMPLES)
-        deceived: list[list[str]] = [[] for _ in examples]
-        for source in dict.fromkeys(broken(problem.source, rng, 1) for _ in range(NUM_TRIED)):
-            rights = rights_of(problem, source, examples)
-            for place, right in enumerate(rights):
-                if right and not all(rights):
-                    deceived[place].append(source)
-                    if len(deceived[place]) == num:
-                        return problem, deceived[place], examples[place], examples[:place] + examples[place + 1 :]
+        found = dict.fromkeys(broken(problem.source, rng, 1) for _ in range(NUM_TRIED))
+        rights = {source: sum(rights_of(problem, source, examples)) for source in found}
+        mutants = sorted((source for source in found if rights[source] < len(examples)), key=lambda one: -rights[one])
+        if len(mutants) >= num:
+            return problem, mutants[:num], examples
 
 
 def rights_of(problem: Problem, source: str, examples: list[Example]) -> list[bool]:
