@@ -3,8 +3,8 @@
 Of every level: the gold rollout is worth 1; an empty one, garbage, and the prompt said back are worth next to nothing;
 what the domain calls wrong too, and what it calls partial is in between; the task says the same after JSON and after
 MessagePack. The same seed is the same item in another process, unless the domain says otherwise; of many items nearly
-all are different, and what has to be got right grows with the level. Of puzzles, which are others' to make, how many are
-different is only counted, and levels are the library's.
+all are different, and what has to be got right grows with the level. Of puzzles, which are others' to make, how many
+are different is only counted, and levels are the library's.
 """
 
 import json
@@ -68,7 +68,8 @@ def admit(
 ) -> Admission:
     """Test a domain, `num_items` items of each level played.
 
-    `num_drawn` are drawn to see how many are different, by default as many as the tier asks for; `elsewhere` is what `drawn_elsewhere` says of it; None asks.
+    `num_drawn` are drawn to see how many are different, by default as many as the tier asks for;
+    `elsewhere` is what `drawn_elsewhere` says of it; None asks.
     """
     num_drawn = num_drawn or (NUM_PUZZLES if domain.tier == "puzzle" else NUM_ITEMS)
     faults: list[Fault] = []
