@@ -179,7 +179,28 @@ def test_nobody_escapes_a_veto_by_writing_more_than_is_kept() -> None:
     assert score(part(1, "a", of="stdout"), at=at).value == 0
     assert score(part(1, "a"), part(0, "v", of="stdout", role="veto"), at=at).value == 0
     assert score(part(1, "a"), part(0, "p", of="stdout", role="penalty", weight=0.3), at=at).value == 0.7
-    assert score(part(1, "a"), part(0, "v", role="veto"), at=rollout("x" * (1 << 20) + "x")).value == 0
+    assert score(part(1, "a"), part(0, "v", role="veto"), at=rollout("x" * (1 << 18) + "x")).value == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "options", "text"),
+    [
+        ("regex", "secret", {}, "x" * 20_001),
+        ("regex", "secret", {"most_chars": 3}, "abcd"),
+        ("contains", "secret", {"loose": True}, "\ufdfa" * 110_000),
+        ("rouge_l", "secret", {}, "a " * 20_001),
+        ("numeric", 7, {"pick": "last"}, "1 " * 10_001),
+    ],
+)
+def test_nobody_escapes_a_veto_by_writing_more_than_is_looked_at(
+    kind: str, expected: Any, options: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Part(kind=kind, expected=expected, options=options)
+    monkeypatch.setattr(interpreter, "get_kind", PART_KINDS.__getitem__)
+    other = Part(kind="contains", name="x", expected=text[0])
+    assert score(other, one, at=rollout(text)).parts == {"x": 1, kind: 0}
+    found = score(other, msgspec.structs.replace(one, role="veto"), at=rollout(text))
+    assert (found.value, found.parts[kind]) == (0, 1)
 
 
 def test_a_last_turn_that_calls_a_tool_is_no_answer() -> None:
