@@ -288,6 +288,21 @@ def test_a_pattern_that_never_comes_back_is_given_up_and_the_clock_goes_on(monke
     assert (0 < left_s < 100, every_s, rung) == (True, 7, [])
 
 
+def test_a_query_that_is_out_of_time_rather_than_of_steps_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty = msgspec.structs.replace(PART_KINDS["sql"], limit_s=0.05)
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+
+    def worth(most_steps: int, kind: PartKind) -> Finding:
+        monkeypatch.setattr(interpreter, "get_kind", {"sql": kind}.__getitem__)
+        options = {"setup": "", "most_steps": most_steps}
+        return find(
+            VerifierSpec(kind="parts", parts=(Part(kind="sql", expected=[[1]], options=options),)), rollout(endless)
+        )
+
+    assert worth(1 << 40, hasty).invalid_reason == "verifier_error"
+    assert worth(100_000, PART_KINDS["sql"]).score.value == 0  # type: ignore[union-attr]
+
+
 def test_a_clock_that_rings_sooner_is_left_alone_and_a_thread_has_no_limit() -> None:
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 50)
