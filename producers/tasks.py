@@ -14,6 +14,7 @@ from producers.domains.catalogue import get_domain
 from producers.domains.interface import Item
 from schemas import ids
 from schemas.config import Settings
+from schemas.curriculum import DomainFacts
 from schemas.errors import ConfigError
 from schemas.scorings import ALL_DOMAINS, Scoring, VerifierChoice
 from schemas.tasks import ExecutionSpec, SamplingParams, Split, TaskIssued, VerifierSpec
@@ -29,6 +30,15 @@ def check_domains(settings: Settings) -> None:
         get_domain(name)
     if not sum(settings.tasks.domains.values()) > 0:
         raise ConfigError(f"tasks.domains = {settings.tasks.domains}: all weights are 0; give one more than that")
+
+
+def facts_of(settings: Settings) -> dict[str, DomainFacts]:
+    """Return what the catalogue knows of each domain that the settings name. Raises ConfigError."""
+    found = {name: get_domain(name) for name in settings.tasks.domains}
+    return {
+        name: DomainFacts(family=one.family, levels=one.levels, max_tokens=one.max_tokens)
+        for name, one in found.items()
+    }
 
 
 def domain_at(settings: Settings, index: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from consumers.reader import Reader, end_offsets, scanner
+from consumers.reader import Reader, end_offsets
 from producers.balancing import Ledger, read_ledger
 from producers.blobs import BlobStore
 from producers.dispatch import Dispatch
@@ -16,7 +16,7 @@ from schemas.config import LogSettings, Settings
 from schemas.errors import ConfigError
 from schemas.mixes import TOPIC, DomainMix, MixRevised
 from streams.curriculum.fold import MixFold, Rules
-from streams.curriculum.following import Follower, topics_of
+from streams.curriculum.following import Follower, door, topics_of
 from streams.curriculum.revisions import read_revisions, refold
 
 OnProgress = Callable[[int, int], None]
@@ -48,7 +48,7 @@ class Verdict(msgspec.Struct, kw_only=True):
 def latest_mix(log: LogSettings, run_id: str, *, blob_dir: Path) -> MixRevised:
     """Return the newest revision. Raises ConfigError where there is none, LogError."""
     newest = None
-    for mix in read_revisions(scanner(log, blob_dir=blob_dir), run_id):
+    for mix in read_revisions(door(log, blob_dir), run_id):
         newest = mix
     if newest is None:
         raise ConfigError(
@@ -59,7 +59,7 @@ def latest_mix(log: LogSettings, run_id: str, *, blob_dir: Path) -> MixRevised:
 
 def verify_mixes(settings: Settings, *, blob_dir: Path, on_progress: OnProgress = lambda done, total: None) -> Verdict:
     """Fold and decide everything again, from the log alone. Raises LogError."""
-    open_reader: Callable[..., Reader] = scanner(settings.log, blob_dir=blob_dir)
+    open_reader: Callable[..., Reader] = door(settings.log, blob_dir)
     verdict, blobs = Verdict(run=settings.run), BlobStore(blob_dir)
     # Tasks before mixes, and mixes before what they were folded from: of a run that goes on, nothing is then missing.
     ledger = read_ledger(open_reader, settings.run, blobs)
@@ -67,7 +67,7 @@ def verify_mixes(settings: Settings, *, blob_dir: Path, on_progress: OnProgress 
     for_fold = read_revisions(open_reader, settings.run)
     num_about = sum(end_offsets(settings.log, [TOPIC]).values())
     with closing(Follower(open_reader, topics_of(adapts=True), blobs, bounded=True)) as follower:
-        for mix, again in refold(MixFold(Rules.of(settings)), follower, for_fold):
+        for mix, again in refold(MixFold(Rules.of(settings, {})), follower, for_fold):
             verdict.num_mixes += 1
             on_progress(verdict.num_mixes, num_about)
             for what in differences(mix, again):

@@ -74,8 +74,10 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Sequences decoded at once."""
     num_threads: int = 1
     logprob_dtype: Literal["f4", "f2"] = "f4"
-    script: Literal["half_right", "shortcut"] = "half_right"
-    """Of the scripted sampler: `shortcut` mostly writes what runs whatever was asked."""
+    script: Literal["half_right", "shortcut", "novice", "fair", "expert", "mixed"] = "half_right"
+    """Of the scripted sampler. `half_right` and `shortcut` answer the demo's domains, `shortcut` mostly by what runs
+    whatever was asked; the others say what each task holds as right, in 20, 50 or 90 of 100 rollouts, or in as many as
+    one of these three, by the rollout."""
     script_tokens: Literal["bytes", "policy"] = "bytes"
     """Of the scripted sampler: in whose tokens it writes; a policy can train on its own only."""
 

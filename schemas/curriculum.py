@@ -7,6 +7,15 @@ import msgspec
 from schemas.errors import ConfigError
 
 
+class DomainFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the catalogue knows of a domain."""
+
+    family: str
+    levels: int = 1
+    max_tokens: int = 0
+    """That a turn needs, about; 0 leaves it to the settings."""
+
+
 class SamplingBounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far sampling of a domain may go from what the settings say; equal ends keep it where it is."""
 
@@ -50,9 +59,9 @@ class CurriculumSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     quotas: dict[str, float] = {}
     """Share of all groups by family, for those that are to have a given one."""
     levels: dict[str, int] = {}
-    """Number of levels by domain; 1 where it is not said."""
+    """Number of levels by domain, in place of the catalogue's."""
     families: dict[str, str] = {}
-    """Family by domain, until its tasks say it; a domain is its own where neither does."""
+    """Family by domain, in place of the catalogue's until its tasks say it."""
     regress: float = 0.03
     """How far a held-out result may fall below the best one; twice its standard error where that is more."""
     abstain: float = 0.05

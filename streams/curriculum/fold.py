@@ -4,13 +4,14 @@ What must hold: the same records in the same order give the same revisions. A re
 open group knows its samples, and what belongs to a group that ended is passed over. Memory is what is open.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from schemas.commands import CommandGiven
 from schemas.config import Settings
-from schemas.curriculum import CurriculumSettings
+from schemas.curriculum import CurriculumSettings, DomainFacts
 from schemas.deadletters import DeadLetter
 from schemas.errors import ConfigError
 from schemas.evals import EvalScored
@@ -38,16 +39,31 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     sampling: SamplingParams
     curriculum: CurriculumSettings
 
+    level: int = 0
+    """Where each domain begins."""
+    max_tokens: dict[str, int] = {}
+    """Of a turn, by domain, where it needs more than the settings say."""
+
     @classmethod
-    def of(cls, settings: Settings) -> "Rules":
-        """Return those of a run."""
+    def of(cls, settings: Settings, facts: Mapping[str, DomainFacts]) -> "Rules":
+        """Return those of a run, with what the catalogue knows of its domains where the settings say nothing."""
+        own = settings.curriculum
+        curriculum = msgspec.structs.replace(
+            own,
+            levels={name: one.levels for name, one in facts.items()} | own.levels,
+            families={name: one.family for name, one in facts.items()} | own.families,
+        )
         return cls(
             run_id=settings.run,
             policy=settings.policy.name,
             domains=settings.tasks.domains,
             num_samples=settings.tasks.num_samples,
             sampling=settings.sampling,
-            curriculum=settings.curriculum,
+            curriculum=curriculum,
+            level=settings.tasks.level,
+            max_tokens={
+                name: one.max_tokens for name, one in facts.items() if one.max_tokens > settings.sampling.max_tokens
+            },
         )
 
     @property
@@ -85,7 +101,9 @@ class MixFold:
         """Return a domain's state."""
         found = self.states.get(domain)
         if found is None:
-            found = DomainState(domain, family or self.rules.curriculum.families.get(domain, domain))
+            rules = self.rules.curriculum
+            found = DomainState(domain, family or rules.families.get(domain, domain))
+            found.level = float(min(self.rules.level, rules.levels.get(domain, 1) - 1))
             self.states[domain] = found
         return found
 
@@ -171,7 +189,10 @@ class MixFold:
         state, rules = self.state(name), self.rules
         adapt(state)
         state.num_since_revision = 0
-        num_samples, sampling = sampling_of(state, rules.num_samples, rules.sampling, rules.curriculum)
+        usual = rules.sampling
+        if name in rules.max_tokens:
+            usual = msgspec.structs.replace(usual, max_tokens=rules.max_tokens[name])
+        num_samples, sampling = sampling_of(state, rules.num_samples, usual, rules.curriculum)
         return DomainMix(
             family=state.family,
             weight=weight,

@@ -8,18 +8,32 @@ waits in lean form.
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from consumers.reader import Reader
 from producers.blobs import BlobStore
+from schemas.config import LogSettings
 from schemas.errors import LogError
 from streams.curriculum.lean import ADAPTED, FOLDED, ORDER, lean_record
 
 At = tuple[str, int]
 OpenReader = Callable[..., Reader]
 POLL_S = 0.1
+AHEAD_KBYTES, FETCH_BYTES = 4 << 10, 256 << 10
+"""Less, and refolding waits for the broker; more, and it takes memory for nothing."""
 PATIENCE_S = 60.0
 """Without a record for so long, what was said to be on the log is not."""
+
+
+def door(log: LogSettings, blob_dir: Path) -> OpenReader:
+    """Return what opens a reader of one topic of several, all of which are read from their beginning: little ahead."""
+    little = {"queued.max.messages.kbytes": str(AHEAD_KBYTES), "fetch.min.bytes": "1"}
+    frugal = msgspec.structs.replace(log, client={**little, **log.client})
+    return partial(Reader, frugal, blob_dir=blob_dir, fetch_bytes=FETCH_BYTES)
 
 
 def topics_of(*, adapts: bool) -> tuple[str, ...]:

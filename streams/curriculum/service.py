@@ -14,16 +14,17 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from consumers.reader import Reader, end_offsets, scanner
+from consumers.reader import Reader, end_offsets
 from consumers.runtime import Runtime
 from producers.blobs import BlobStore
 from producers.publisher import Publisher
+from producers.tasks import facts_of
 from schemas.errors import LogError
 from schemas.mix_commands import SET_MIX
 from schemas.mixes import MILLION, TOPIC, MixRevised, mix_id
 from streams.curriculum import lean
 from streams.curriculum.fold import MixFold, Rules
-from streams.curriculum.following import Follower, name_of, topics_of
+from streams.curriculum.following import Follower, door, name_of, topics_of
 from streams.curriculum.revisions import Revisions, read_revisions, refold
 
 LOGGER = logging.getLogger("rollog.curriculum")
@@ -40,7 +41,7 @@ def run_curriculum(runtime: Runtime) -> None:
         return
     publisher = Publisher(runtime.log, source=f"rollog/{runtime.instance}", blob_dir=runtime.blob_dir)
     try:
-        curriculum = Curriculum(runtime, publisher, scanner(runtime.log, blob_dir=runtime.blob_dir))
+        curriculum = Curriculum(runtime, publisher, door(runtime.log, runtime.blob_dir))
         try:
             curriculum.recall()
             while not runtime.stop.is_set():
@@ -57,7 +58,7 @@ class Curriculum:
     def __init__(self, runtime: Runtime, publisher: Publisher, open_reader: Callable[..., Reader]) -> None:
         settings = runtime.settings
         self._runtime, self._publisher, self._open_reader = runtime, publisher, open_reader
-        self._rules = Rules.of(settings)
+        self._rules = Rules.of(settings, facts_of(settings))
         self.fold = MixFold(self._rules)
         topics = topics_of(adapts=settings.curriculum.adapt)
         self._follower = Follower(open_reader, topics, BlobStore(runtime.blob_dir), bounded=False)

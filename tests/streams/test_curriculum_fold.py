@@ -5,13 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.commands import CommandGiven
+from schemas.config import load_settings
+from schemas.curriculum import DomainFacts, SamplingBounds
 from schemas.deadletters import DeadLetter
+from schemas.errors import ConfigError
 from schemas.ids import task_id
 from schemas.mix_commands import Change, command_of
 from schemas.mixes import MILLION
 from schemas.tasks import SamplingParams
 from streams.curriculum import lean
 from streams.curriculum.domain import GRAIN, advantages
+from streams.curriculum.fold import MixFold, Rules
 from tests.streams.curriculum_facts import DOMAINS, RUN, fold_of, group, history, result, reward, run_of, task
 
 RIGHT, WRONG, MIXED = (1.0,) * 4, (0.0,) * 4, (1.0, 0.0, 1.0, 0.0)
@@ -261,8 +265,8 @@ def test_what_was_never_measured_is_thought_to_teach_most() -> None:
 
 
 def test_sampling_adapts_within_its_bounds_and_comes_back() -> None:
-    bounds = {"num_samples": (4, 16), "temperature": (0.5, 1.2), "max_tokens": (32, 128)}
-    fold = fold_of(adapt=True, levels={}, bounds=bounds_of(bounds), window=16)
+    bounds = SamplingBounds(num_samples=(4, 16), temperature=(0.5, 1.2), max_tokens=(32, 128))
+    fold = fold_of(adapt=True, levels={}, bounds=bounds, window=16)
     cut = [lean.Ended(task_id(RUN, "train", index), 0, "length", 9) for index in range(200)]
     for index in range(80):
         for record in [group(index, WRONG)[0], cut[index], *group(index, WRONG)[1:]]:
@@ -278,14 +282,6 @@ def test_sampling_adapts_within_its_bounds_and_comes_back() -> None:
         fold.revise({})
     assert (fold.revise({}).domains["algebra"].num_samples, one.sampling) == (0, one.sampling)
     assert fold.revise({}).domains["algebra"].sampling is None
-
-
-def bounds_of(fields: dict[str, tuple[float, float]]) -> object:
-    import msgspec
-
-    from schemas.curriculum import SamplingBounds
-
-    return msgspec.convert(fields, SamplingBounds)
 
 
 def test_sampling_stays_as_it_is_unless_it_may_adapt() -> None:
@@ -308,3 +304,39 @@ def test_the_same_records_give_the_same_revisions(seed: int, cuts: list[int]) ->
     assert sum(one.weight for one in mix.domains.values()) in (0, MILLION)
     assert all(0 <= one.level <= 4 for one in mix.domains.values())
     assert sum(one.ended for one in mix.domains.values()) == 32
+
+
+def test_rules_take_from_the_catalogue_what_the_settings_leave_open() -> None:
+    settings = load_settings(
+        flags=["tasks.domains={a = 1, b = 2}", "curriculum.levels={b = 9}", "tasks.level=2", "sampling.max_tokens=64"]
+    )
+    facts = {
+        "a": DomainFacts(family="f", levels=4, max_tokens=512),
+        "b": DomainFacts(family="g", levels=4, max_tokens=32),
+    }
+    found = Rules.of(settings, facts)
+    assert found.curriculum.levels == {"a": 4, "b": 9}
+    assert found.curriculum.families == {"a": "f", "b": "g"}
+    assert (found.max_tokens, found.level) == ({"a": 512}, 2)
+    mix = MixFold(found).revise({})
+    assert {name: (one.family, one.level) for name, one in mix.domains.items()} == {"a": ("f", 2.0), "b": ("g", 2.0)}
+    assert mix.domains["b"].weight == pytest.approx(2 * mix.domains["a"].weight, abs=3)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "curriculum.every=0",
+        "curriculum.cap=0.5",
+        "curriculum.floor=1.5",
+        "curriculum.tau=0",
+        "curriculum.quotas={a = 0.7, b = 0.7}",
+        "curriculum.levels={chess = 3}",
+        "curriculum.levels={verbs = 0}",
+        "curriculum.bounds={num_samples = [1, 8]}",
+        "curriculum.bounds={temperature = [1.0, 0.5]}",
+    ],
+)
+def test_settings_that_cannot_work_are_refused_by_their_name(flag: str) -> None:
+    with pytest.raises(ConfigError, match=flag.partition("=")[0].replace("{", "")):
+        load_settings(flags=[flag])

@@ -1,5 +1,6 @@
 """Loans and projects: payments, balances, present values and rates."""
 
+import math
 import random
 from collections.abc import Callable
 from itertools import pairwise
@@ -16,7 +17,7 @@ USES = ("a warehouse", "a delivery fleet", "a packaging line", "a solar roof", "
 
 def payment(principal: float, rate: float, num: int) -> float:
     """Return what pays a loan off in `num` equal payments at `rate` a period."""
-    return principal * rate / (1 - float((1 + rate) ** -num))
+    return principal * rate / (1 - math.pow(1 + rate, -num))
 
 
 def balance(principal: float, rate: float, paid: float, num: int) -> float:
@@ -24,9 +25,9 @@ def balance(principal: float, rate: float, paid: float, num: int) -> float:
     return principal * (1 + rate) ** num - paid * ((1 + rate) ** num - 1) / rate
 
 
-def present(flows: list[float], rate: float, *, shift: float = 0.0) -> float:
-    """Return the present value of flows at the ends of periods from 0 on; all but the first `shift` earlier."""
-    return flows[0] + sum(flow / (1 + rate) ** (time - shift) for time, flow in enumerate(flows[1:], 1))
+def present(flows: list[float], rate: float) -> float:
+    """Return the present value of flows at the ends of periods from 0 on."""
+    return sum(flow / math.pow(1 + rate, time) for time, flow in enumerate(flows))
 
 
 def rate_of(flows: list[float]) -> float:
