@@ -59,7 +59,7 @@ def data_describe(rng: random.Random, level: int) -> Item:
         )
         + f"Find\n{listed}\nAnswer with one JSON object with the numbers {', '.join(asked)}, to six significant digits."
     )
-    one_wrong = values | {"q1": values["q1"] + 1}
+    one_wrong = values | {"q1": values["q1"] * 1.5 + 1}
     return Item(
         prompt=with_tools(question, execution),
         gold=(written("python", code=program(trade, asked, missing)), json.dumps(values)),

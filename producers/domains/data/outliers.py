@@ -94,7 +94,7 @@ def data_outlier(rng: random.Random, level: int) -> Item:
     if not 2 <= len(found) <= 9 or nearest < 0.01:
         return data_outlier(rng, level)
     everything = [one[0] for one in readings]
-    naive = sorted(readings, key=lambda one: one[2])[len(readings) // 2 - 1 : len(readings) // 2 + 1]
+    inliers = [one for one in everything if one not in found]
     text = "\n".join([f"id,sensor,{quantity},status", *(",".join(map(str, one)) for one in readings), ""])
     execution = machine_tools(PYTHON, files={"readings.csv": text.encode()})
     begins = "\n".join(text.split("\n")[:5])
@@ -115,7 +115,7 @@ def data_outlier(rng: random.Random, level: int) -> Item:
         execution=execution,
         max_turns=6,
         partials=((said(found[1:]),),),
-        wrongs=((said([one[0] for one in naive]),), (said(["none"]),), (said(everything),)),
+        wrongs=((said(inliers[:3]),), (said(["none"]),), (said(everything),)),
         difficulty=len(readings) / 6 + 4 * level,
     )
 
