@@ -21,6 +21,7 @@ from schemas.config import LogSettings, Settings
 from schemas.errors import ConfigError, StuckError
 from schemas.scorings import LIVE, Scoring, VerifierChoice, scoring_of
 from streams.assembler import read_context_tokens
+from streams.lanes import judge_environment
 from streams.rescoring.declared import Declared, check_declared, declare, read_declared
 from streams.rescoring.judge import scoring_for
 from streams.rescoring.known import since_ms
@@ -48,6 +49,8 @@ def make_plan(
     fills = LIVE if selection.only_invalid else ""
     declared = read_declared(log, blob_dir=blob_dir).get(scoring.scoring_id)
     check_declared(scoring, declared, fills=fills)
+    may_be_dear = choice is None or choice.kind == "parts"
+    timeout_s = settings.verifier.dear_timeout_s if may_be_dear else settings.verifier.timeout_s
     plan = Plan(
         log=log,
         blob_dir=blob_dir,
@@ -57,7 +60,8 @@ def make_plan(
         applies=applies,
         known_from={} if declared is None else rewards_since(log, found, declared.since_s),
         min_valid=settings.assembler.min_valid,
-        timeout_s=settings.verifier.timeout_s,
+        timeout_s=timeout_s,
+        environment=judge_environment(settings.verifier.judge),
     )
     if applies and declared is None:
         publisher = Publisher(log, source=plan.source, blob_dir=blob_dir)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from schemas.alerts import Signal
+from schemas.curriculum import CurriculumSettings, check_curriculum
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
 from schemas.scorings import ALL_DOMAINS, LIVE, VerifierChoice
@@ -73,8 +74,10 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Sequences decoded at once."""
     num_threads: int = 1
     logprob_dtype: Literal["f4", "f2"] = "f4"
-    script: Literal["half_right", "shortcut"] = "half_right"
-    """Of the scripted sampler: `shortcut` mostly writes what runs whatever was asked."""
+    script: Literal["half_right", "shortcut", "novice", "fair", "expert", "mixed"] = "half_right"
+    """Of the scripted sampler. `half_right` and `shortcut` answer the demo's domains, `shortcut` mostly by what runs
+    whatever was asked; the others say what each task holds as right, in 20, 50 or 90 of 100 rollouts, or in as many as
+    one of these three, by the rollout."""
     script_tokens: Literal["bytes", "policy"] = "bytes"
     """Of the scripted sampler: in whose tokens it writes; a policy can train on its own only."""
 
@@ -93,12 +96,29 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Whether samples of a task that write the same program share one run of it; wrong for programs that draw lots."""
 
 
+class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model that judges, where a domain asks for one; without, that part of its verifier abstains."""
+
+    url: str = ""
+    """Of an OpenAI-compatible server, up to and with `/v1`."""
+    model: str = ""
+    key_from: str = ""
+    """Environment variable that holds the key; empty where the server wants none. The key itself is in no setting."""
+    timeout_s: float = 20.0
+    """Of one request."""
+
+
 class VerifierSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How rollouts are scored."""
 
     num_processes: int = 1
     timeout_s: float = 10.0
     """Of one scoring."""
+    num_dear_processes: int = 1
+    """For what takes long: geometry, mathematics, judges. They hold up nothing else."""
+    dear_timeout_s: float = 60.0
+    """Of one such scoring."""
+    judge: JudgeSettings = JudgeSettings()
     attempts: int = 3
     grace_s: float = 15.0
     """Seconds after a task's deadline until its unfinished rollouts are scored invalid."""
@@ -211,6 +231,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     learner: LearnerSettings = LearnerSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     alerts: AlertSettings = AlertSettings()
+    curriculum: CurriculumSettings = CurriculumSettings()
 
 
 Tree = dict[str, Any]
@@ -282,6 +303,10 @@ def check(settings: Settings) -> None:
         "executor.num_slots": settings.executor.num_slots,
         "executor.attempts": settings.executor.attempts,
         "verifier.num_processes": settings.verifier.num_processes,
+        "verifier.num_dear_processes": settings.verifier.num_dear_processes,
+        "verifier.timeout_s": settings.verifier.timeout_s,
+        "verifier.dear_timeout_s": settings.verifier.dear_timeout_s,
+        "verifier.judge.timeout_s": settings.verifier.judge.timeout_s,
         "verifier.attempts": settings.verifier.attempts,
         "learner.groups_per_step": settings.learner.groups_per_step,
         "learner.checkpoint_every": settings.learner.checkpoint_every,
@@ -302,7 +327,23 @@ def check(settings: Settings) -> None:
                 f"tasks.verifiers.{domain} = {settings.tasks.verifiers[domain]!r}: no task of such a domain is issued; "
                 f"wanted one of tasks.domains ({known}), or {ALL_DOMAINS!r} for every other one"
             )
+    check_judge(settings.verifier)
+    check_curriculum(settings.curriculum, settings.tasks.domains)
     check_together(settings)
+
+
+def check_judge(settings: VerifierSettings) -> None:
+    """Raise ConfigError where a judge is half named, or cannot answer in time."""
+    judge = settings.judge
+    if bool(judge.url) != bool(judge.model):
+        raise ConfigError(f"verifier.judge: got url {judge.url!r} and model {judge.model!r}; wanted both, or neither")
+    if judge.url and not judge.url.startswith(("http://", "https://")):
+        raise ConfigError(f"verifier.judge.url = {judge.url!r}: wanted http://HOST:PORT/v1, or https")
+    if judge.url and settings.dear_timeout_s <= 2 * judge.timeout_s:
+        raise ConfigError(
+            f"verifier.dear_timeout_s = {settings.dear_timeout_s} with verifier.judge.timeout_s = {judge.timeout_s}: a "
+            f"comparison asks twice; raise dear_timeout_s above {2 * judge.timeout_s}"
+        )
 
 
 def check_together(settings: Settings) -> None:

@@ -38,7 +38,10 @@ class VerifierChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def spec_for(self, own: VerifierSpec) -> VerifierSpec:
         """Return what is applied to a task whose own spec is `own`."""
         return VerifierSpec(
-            kind=self.kind, expected=own.expected if self.expected is None else self.expected, partial=self.partial
+            kind=self.kind,
+            expected=own.expected if self.expected is None else self.expected,
+            partial=self.partial,
+            parts=own.parts if self.kind == "parts" else (),
         )
 
 

@@ -25,6 +25,8 @@ PLACEHOLDER = re.compile(r"\{(stdout|stderr|stderr_last_line|status)\}")
 class Trajectory:
     """One sample: its turns, what came of them, its end and its rewards."""
 
+    __slots__ = ("ended", "executions", "rewards", "turns")
+
     def __init__(self) -> None:
         self.turns: Slot[TurnGenerated] = {}
         """By turn index."""
@@ -53,11 +55,12 @@ class Trajectory:
         """Return whether it ended and all its turns, and their executions, are here."""
         if None not in self.ended:
             return False
-        end, turns = self.ended[None].record, self.turns
+        end, turns, executions = self.ended[None].record, self.turns, self.executions
         for turn in range(end.num_turns):
-            if turn not in turns:
+            event = turns.get(turn)
+            if event is None:
                 return False
-            if turn not in self.executions and end.why != "deadline" and turns[turn].record.action is not None:
+            if event.record.action is not None and turn not in executions and end.why != "deadline":
                 return False
         return True
 

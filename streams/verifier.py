@@ -4,7 +4,7 @@
 
 What must hold: every sample of every task gets exactly one reward under the scoring that the task was issued under, and
 one of each shadow: a value, or invalid with its reason (`infrastructure`, `deadline`, `verifier_timeout`,
-`verifier_error`). A task's events are acknowledged once all of its rewards are on the log. Shadows have a pool of their
+`verifier_error`). A task's events are acknowledged once all of its rewards are on the log. Shadows have lanes of their
 own, so that none holds up a reward that trains.
 """
 
@@ -26,10 +26,10 @@ from schemas.events import Event
 from schemas.rewards import RewardScored
 from schemas.tasks import TaskIssued
 from schemas.trajectory import sample_of
+from streams.lanes import Lanes
 from streams.outbox import Outbox, Writer
 from streams.rescoring.in_use import check_today, read_in_use
 from streams.scoring import Finding, Job, is_scored, job_of, reward_id, reward_in, reward_of, without_worth
-from streams.scoring_pool import ScoringPool
 from streams.shadows import Shadows, Wanted, declare_shadows, note_pair
 
 Ack = Callable[[], None]
@@ -46,7 +46,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Scorer(Protocol):
-    """What the verifier needs of `ScoringPool`."""
+    """What the verifier needs of `Lanes`."""
 
     def submit(self, job: Job, then: Callable[[Finding], None]) -> None:
         """Queue a job; `then` gets a finding on the event loop."""
@@ -78,15 +78,8 @@ class RewardStage:
         self._tasks = OpenTasks(is_finished=self._is_finished, grace_s=settings.grace_s)
         self._orphanage = Orphanage(self._tasks, partial(self._outbox.put_aside, self.name))
         self._shadows = Shadows.of(settings)
-        pool = partial(
-            ScoringPool,
-            num_processes=settings.num_processes,
-            timeout_s=settings.timeout_s,
-            attempts=settings.attempts,
-            on_error=self._outbox.fail,
-        )
-        self._scorer = scorer or pool()
-        self._shadow_scorer = shadow_scorer or pool()
+        self._scorer = scorer or Lanes(settings, on_error=self._outbox.fail)
+        self._shadow_scorer = shadow_scorer or Lanes(settings, on_error=self._outbox.fail)
         self._in_hand: set[tuple[str, int, str]] = set()
         """(task id, sample, scoring id) that are being scored or whose reward is on its way."""
         self._is_idle = asyncio.Event()

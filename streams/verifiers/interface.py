@@ -44,4 +44,6 @@ class Verifier(msgspec.Struct, frozen=True, kw_only=True):
         """Return what rollouts of the task do not have and this verifier cannot judge without; None if nothing."""
         if self.reads == {"executions"} and task.execution is None:
             return f"{self.name} judges what programs print, and tasks of domain {task.domain} run none"
+        if self.name == "parts" and not task.own_spec.parts:
+            return f"domain {task.domain} names no parts to judge by"
         return None

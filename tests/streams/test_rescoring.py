@@ -140,7 +140,7 @@ SCORES = st.builds(
         st.builds(Finding, invalid_reason=st.sampled_from(["deadline", "?"]), detail=st.text(max_size=99)),
     ),
     sample=st.integers(0, 1 << 40),
-    kind=st.sampled_from(["exact_match", "gone"]),
+    kind=st.sampled_from(["exact_match", "parts", "gone"]),
 )
 def test_a_form_makes_the_reward_and_the_id_that_the_verifier_service_makes(
     finding: Finding, sample: int, kind: str

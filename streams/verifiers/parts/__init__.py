@@ -12,6 +12,7 @@ from streams.verifiers.parts.judge import JUDGE
 from streams.verifiers.parts.mathematics import MATH
 from streams.verifiers.parts.milestones import MILESTONES
 from streams.verifiers.parts.numeric import NUMERIC
+from streams.verifiers.parts.puzzle import PUZZLE
 from streams.verifiers.parts.regex import REGEX
 from streams.verifiers.parts.rouge_l import ROUGE_L
 from streams.verifiers.parts.schema import SCHEMA
@@ -36,6 +37,7 @@ PART_KINDS: MappingProxyType[str, PartKind] = MappingProxyType(
             MATH,
             MILESTONES,
             NUMERIC,
+            PUZZLE,
             REGEX,
             ROUGE_L,
             SCHEMA,

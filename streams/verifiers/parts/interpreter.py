@@ -7,7 +7,8 @@
 - Without a part of role `credit`, what passes the gates is worth 1.
 
 A reward's `verifier_version` is the interpreter's version plus how often any kind has changed, so that it grows with
-each change; which kinds took part, and in which version, stands in the evidence, under `kinds`.
+each change; which kinds took part, and by which versions of them and of their libraries, stands in the evidence, under
+`kinds`.
 """
 
 import math
@@ -70,7 +71,7 @@ def score(spec: VerifierSpec, trajectory: Trajectory) -> Score:
     tally = Tally()
     if not spec.parts:
         raise ValueError("the spec has no parts: nothing to judge by")
-    tally.evidence[KINDS] = ", ".join(sorted({f"{part.kind}@{get_kind(part.kind).version}" for part in spec.parts}))
+    tally.evidence[KINDS] = ", ".join(sorted({get_kind(part.kind).maker for part in spec.parts}))
     for part in spec.parts:
         found = found_of(part, trajectory, tally)
         if found is None:

@@ -14,13 +14,14 @@ from schemas.ids import digest_of
 from streams.verifiers.parts.extraction import read_json
 from streams.verifiers.parts.interface import AbstainError
 
-URL, MODEL, KEY, TIMEOUT_S = (
+URL, MODEL, KEY_FROM, TIMEOUT_S = (
     "ROLLOG_JUDGE_URL",
     "ROLLOG_JUDGE_MODEL",
-    "ROLLOG_JUDGE_KEY",
+    "ROLLOG_JUDGE_KEY_FROM",
     "ROLLOG_JUDGE_TIMEOUT_S",
 )
-"""Variables of a scoring process' environment: where a judge is served is no fact of the log, and its key a secret."""
+"""Variables of a scoring process' environment, since where a judge is served is no fact of the log. The third one names
+the variable that holds the key."""
 MOST_BYTES = 1 << 20
 MARK_DIGITS = 16
 
@@ -57,7 +58,8 @@ def served() -> Served:
     if not url or not model:
         raise AbstainError("no judge is served: verifier.judge.url and verifier.judge.model are not set")
     timeout_s = float(os.environ.get(TIMEOUT_S, "") or Served.__struct_defaults__[-1])
-    return Served(url=url.rstrip("/"), model=model, key=os.environ.get(KEY, ""), timeout_s=timeout_s)
+    key = os.environ.get(os.environ.get(KEY_FROM, ""), "")
+    return Served(url=url.rstrip("/"), model=model, key=key, timeout_s=timeout_s)
 
 
 def marked(texts: list[tuple[str, str]]) -> str:

@@ -27,10 +27,13 @@ SCIENTIFIC = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)[eE]([-+]?[0-9]{1,4})(?
 EXPONENT = re.compile(r"(?:\^|\*\*)\s*[{(]?\s*[-+]?([0-9]+)")
 TOWER = re.compile(r"[0-9})\]!]\s*(?:\^|\*\*)\s*[{(]?[^{}()+*/-]*[0-9})\]]\s*(?:\^|\*\*)")
 BIG = re.compile(r"[0-9]{41}|(?:[0-9]{4}|[)}\]!])\s*!|\\d?t?binom\D*[0-9]{5}")
-GROWS = re.compile(r"\\(?:sum|prod|int|iint|iiint|oint|lim)(?![a-z])|factorial|\bgamma\b", re.IGNORECASE)
-SIZING = re.compile(r"\\(?:left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![a-zA-Z])|\\[,;! ]")
+GROWS = re.compile(
+    r"\\(?:sum|prod|int|iint|iiint|oint|lim|d?t?binom)(?![a-z])|matrix|\{array|factorial|\bgamma\b", re.IGNORECASE
+)
+"""What can take long to work out, and is no answer where the expected one has none of it."""
+SIZING = re.compile(r"\\(?:left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![a-zA-Z])|(?<!\\)\\[,;! ]")
 LABELLED = re.compile(r"\\(?:text|mathrm|operatorname|begin|end)\s*\{[^{}]*\}")
-WORD = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}")
+WORD = re.compile(r"(?<![\\a-zA-Z])(?:[a-zA-Z]{3,}|or|is)(?![a-zA-Z])")
 FUNCTIONS = frozenset(
     {"sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "log", "ln", "exp", "sqrt", "pi"}
 )
@@ -87,17 +90,21 @@ def why_refused(text: str, wanted: list[str]) -> str | None:
         return "digits other than 0 to 9"
     if not is_balanced(text):
         return f"brackets that do not close, or over {MOST_DEPTH} within each other"
-    known = FUNCTIONS.union(*(WORD.findall(one) for one in wanted))
-    if any(word not in known for word in WORD.findall(LABELLED.sub("", text))):
-        return "words, where an expression is asked for"
+    if words_in(text):
+        return f"words, where an expression is asked for: {' '.join(words_in(text))[:80]}"
     product = 1
     for exponent in EXPONENT.findall(text)[:MOST_CHARS]:
         product *= max(int(exponent[:6]), 1)
     if product > MOST_EXPONENT or TOWER.search(text) or BIG.search(text):
         return "a number that is too large to be written down"
     if GROWS.search(text) and not any(GROWS.search(one) for one in wanted):
-        return "a sum, product, integral or limit, where a value is asked for"
+        return "a sum, product, integral, limit, binomial or matrix, where a value is asked for"
     return None
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text that are no functions."""
+    return [word for word in WORD.findall(LABELLED.sub("", text)) if word not in FUNCTIONS]
 
 
 def is_balanced(text: str) -> bool:
@@ -175,6 +182,7 @@ MATH = PartKind(
     options=MathOptions,
     score=score,
     check=check,
+    library="math-verify",
     load=load,
     limit_s=10.0,
 )

@@ -63,4 +63,13 @@ def load() -> object:
     return LCSseq
 
 
-ROUGE_L = PartKind(name="rouge_l", version=1, expects=Texts, options=RougeOptions, score=score, check=check, load=load)
+ROUGE_L = PartKind(
+    name="rouge_l",
+    version=1,
+    expects=Texts,
+    options=RougeOptions,
+    score=score,
+    check=check,
+    library="rapidfuzz",
+    load=load,
+)

@@ -144,4 +144,13 @@ def load() -> object:
     return jsonschema
 
 
-SCHEMA = PartKind(name="schema", version=1, expects=Any, options=SchemaOptions, score=score, check=check, load=load)
+SCHEMA = PartKind(
+    name="schema",
+    version=1,
+    expects=Any,
+    options=SchemaOptions,
+    score=score,
+    check=check,
+    library="jsonschema",
+    load=load,
+)

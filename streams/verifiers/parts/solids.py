@@ -26,7 +26,7 @@ NUM_SLICES = 48
 MOST_OPS = 200
 MOST_TRIANGLES = 60_000
 """Of one solid."""
-MOST_WORK = 1_000_000
+MOST_WORK = 200_000
 """Triangles that the boolean operations of a scene take in together."""
 MOST_LENGTH = 1e6
 LEAST_LENGTH = 1e-6

@@ -8,7 +8,7 @@ import msgspec
 
 from schemas.executions import Outcome
 from schemas.tools import ToolCall, find_call, parse_call
-from schemas.trajectory import Trajectory
+from schemas.trajectory import Trajectory, last_tree
 
 MOST_CHARS = 1 << 20
 FILE = "file:"
@@ -112,11 +112,10 @@ def file_of(trajectory: Trajectory, path: str) -> str | Absent:
     """Return a file of the last working directory that was kept. Raises ValueError where its bytes are none."""
     from streams.sandbox.inside.tree import unpack  # here, since the sandbox comes with it
 
-    outcomes = {turn: event.record.outcome for turn, event in trajectory.executions.items()}
-    kept = {turn: outcome.tree for turn, outcome in outcomes.items() if outcome.tree is not None}
-    if not kept:
+    tree = last_tree(trajectory)
+    if tree is None:
         return Absent("no working directory was kept")
-    entry = unpack(kept[max(kept)]).get(path)
+    entry = unpack(tree).get(path)
     if entry is None or entry.content is None:
         return Absent(f"there is no file {path}")
     return text_of(entry.content)
