@@ -129,6 +129,11 @@ def ranked(rng: random.Random, shop: Shop) -> Question:
 
 
 LEVELS: tuple[Callable[[random.Random, Shop], Question], ...] = (listed, grouped, with_absent, ranked)
+OPENERS = (
+    "A shop keeps these tables in SQLite:\n",
+    "This is the schema of an order system (SQLite):\n",
+    "You answer questions of the sales team on this SQLite database:\n",
+)
 SAMPLES = ("customers", "products", "orders", "order_lines", "refunds")
 
 
@@ -150,7 +155,7 @@ def data_join(rng: random.Random, level: int) -> Item:
         options={"setup": shop.setup, "also": also, "ordered": question.ordered, "absolute": 1e-6},
     )  # fmt: skip
     return Item(
-        prompt="A shop keeps these tables in SQLite:\n" + "\n".join(DDL) + f"\nRows look like these (first of each):\n"
+        prompt=rng.choice(OPENERS) + "\n".join(DDL) + f"\nRows look like these (first of each):\n"
         f"{samples}\nWrite one query that gives {question.words}. It is run on other data. Answer with the query in a "
         "block between lines of three backquotes.",
         gold=(f"```sql\n{question.sql};\n```",),

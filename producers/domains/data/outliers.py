@@ -49,6 +49,7 @@ def robust(values: list[float], value: float) -> float:
     return 0.6745 * abs(value - median(values)) / median_deviation(values) / 3.5
 
 
+PURPOSES = ("", " of the last week, to be checked before they are used", ", among which maintenance looks for faults")
 Z = Rule(
     words="is more than 3 sample standard deviations from the mean",
     far=score,
@@ -99,7 +100,8 @@ def data_outlier(rng: random.Random, level: int) -> Item:
     execution = machine_tools(PYTHON, files={"readings.csv": text.encode()})
     begins = "\n".join(text.split("\n")[:5])
     question = (
-        f"readings.csv in your working directory has {len(readings)} readings. It begins\n{begins}\nA reading is an "
+        f"readings.csv in your working directory has {len(readings)} readings{rng.choice(PURPOSES)}. It begins\n"
+        f"{begins}\nA reading is an "
         f"outlier if it {rule.words}"
         + (", compared with all readings of its own sensor, itself included" if by_sensor else ", all readings taken")
         + (". Only readings with status ok count, in every respect." if with_status else ".")

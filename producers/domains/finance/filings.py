@@ -50,6 +50,13 @@ def read(world: dict[str, dict[str, dict[str, str]]], document: str) -> str:
     return world["documents"][document]["text"]
 
 
+OPENERS = (
+    "An archive holds filings of several companies.",
+    "You are an equity analyst with access to an archive of filings.",
+    "Use the filings in the archive, and nothing that you remember.",
+)
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of an archive."""
 
@@ -86,7 +93,7 @@ def finance_filings(rng: random.Random, level: int) -> Item:
     execution = world_tools(search, read, world={"documents": documents})
     said = {"number": f"{question.number:.2f}"} | ({"conclusion": question.conclusion} if question.says else {})
     reads = [written("read", document=name) for name in question.needs]
-    asked = f"An archive holds filings of several companies. {question.text}\n{shape(**form)}"
+    asked = f"{rng.choice(OPENERS)} {question.text}\n{shape(**form)}"
     miss = in_tags(**(said | {"number": f"{question.wrong:.2f}", "conclusion": "unclear"}))
     return Item(
         prompt=with_tools(asked, execution),
