@@ -28,6 +28,9 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     """By name, a JSON schema and what it counts for."""
 
 
+OPENERS = ("Write", "For the weekly report we need", "Please draw", "The dashboard is to show")
+
+
 def has(path: str, schema: Spec) -> Spec:
     """Return the schema of an object that has something at a path of names with points between."""
     for name in reversed(path.split(".")):
@@ -182,9 +185,10 @@ def in_layer(schema: Spec) -> Spec:
 
 def rule_mark() -> Spec:
     """Return the schema of a dashed red rule."""
+    dashes: Spec = {"type": "array", "minItems": 1}
     return has("mark", {
         "type": "object",
-        "properties": {"type": {"const": "rule"}, "color": {"const": "red"}, "strokeDash": {"type": "array", "minItems": 1}},
+        "properties": {"type": {"const": "rule"}, "color": {"const": "red"}, "strokeDash": dashes},
         "required": ["type", "color", "strokeDash"],
     })  # fmt: skip
 
@@ -221,8 +225,8 @@ def data_chart_spec(rng: random.Random, level: int) -> Item:
     bare: Spec = {"data": unworked} | {name: {} if name == "encoding" else [{}] for name in picture}
     off = json.loads(json.dumps(spec).replace('"nominal"', '"quantitative"').replace('"quantitative"', '"temporal"'))
     return Item(
-        prompt=f"{about}\nWrite {chart.words}. {source}Answer with the specification in Vega-Lite (version 5) as one JSON "
-        "object, with explicit types of all fields.",
+        prompt=f"{about}\n{rng.choice(OPENERS)} {chart.words}. {source}"
+        "Answer with the specification in Vega-Lite (version 5) as one JSON object, with explicit types of all fields.",
         gold=(f"```json\n{json.dumps(spec, indent=1)}\n```",),
         verifier=verdict(*parts),
         partials=((json.dumps(off | {"mark": "arc"}),),),

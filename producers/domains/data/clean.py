@@ -18,6 +18,11 @@ Row = dict[str, Any]
 PLANS = ("basic", "plus", "pro")
 SPELLINGS = {"basic": ("basic", "BASIC", " Basic", "bsc"), "plus": ("plus", "Plus ", "PLUS", "pls"),
              "pro": ("pro", "PRO", " Pro", "prof")}  # fmt: skip
+HISTORIES = (
+    "was kept by several people",
+    "was put together from three older lists",
+    "came out of a form without any checks",
+)
 NONE = ("", "N/A", "-", "unknown")
 
 
@@ -87,9 +92,9 @@ def data_clean(rng: random.Random, level: int) -> Item:
     header = "Id,Full Name,City,Joined,Plan,Fee,Height"
     text = "\n".join([header, *(",".join(line) for line in lines), ""])
     execution = machine_tools(PYTHON, BASH, files={"members.csv": text.encode()})
-    begins = "\n".join(text.split("\n")[:5])
+    begins, how = "\n".join(text.split("\n")[:5]), rng.choice(HISTORIES)
     question = (
-        f"members.csv in your working directory was kept by several people. It has {len(lines)} rows and "
+        f"members.csv in your working directory {how}. It has {len(lines)} rows and "
         f"begins\n{begins}\n"
         f"Write clean.csv there, with the header id,name,city,joined,plan,fee,height_cm and\n{in_words(rules)}\n"
         "Answer `done` once the file is written."

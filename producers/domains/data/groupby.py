@@ -37,6 +37,9 @@ MEASURES = MappingProxyType({
 })  # fmt: skip
 
 
+OPENERS = ("Write a Python program", "We need a small script in Python", "Please write Python")
+
+
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """What a program has to do."""
 
@@ -70,7 +73,7 @@ def data_groupby(rng: random.Random, level: int) -> Item:
     right = program(trade, query)
     return Item(
         prompt=(
-            f"Write a Python program (standard library only) that reads {trade.file} in the working directory, "
+            f"{rng.choice(OPENERS)} (standard library only) that reads {trade.file} in the working directory, "
             f"{trade.about} as CSV, and prints {in_words(query)}\nThe file is as this one:\n"
             f"{beginning(shown, len(shown))}\nFor it the program prints\n{prints[0]}\n"
             "It will be run on other files of this kind. Answer with the program between lines of three backquotes."

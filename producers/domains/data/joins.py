@@ -129,23 +129,33 @@ def ranked(rng: random.Random, shop: Shop) -> Question:
 
 
 LEVELS: tuple[Callable[[random.Random, Shop], Question], ...] = (listed, grouped, with_absent, ranked)
+OPENERS = (
+    "A shop keeps these tables in SQLite:\n",
+    "This is the schema of an order system (SQLite):\n",
+    "You answer questions of the sales team on this SQLite database:\n",
+)
 SAMPLES = ("customers", "products", "orders", "order_lines", "refunds")
 
 
 @domain(family="data", levels=4, max_tokens=700)
 def data_join(rng: random.Random, level: int) -> Item:
     """Write a query that joins tables of a database."""
-    shop, shown = (draw_shop(rng, num) for num in (20 + 6 * level, 2))
-    question = LEVELS[level](rng, shop)
-    if not 3 <= len(question.rows) <= 60:
+    shop, other, shown = (draw_shop(rng, num) for num in (20 + 6 * level, 14, 2))
+    for _ in range(5):
+        seed = rng.getrandbits(32)
+        question, again = (LEVELS[level](random.Random(seed), one) for one in (shop, other))
+        if len(question.rows) >= 3 and again.rows:
+            break
+    else:
         return data_join(rng, level)
+    also = [{"setup": other.setup, "expected": again.rows}]
     samples = "\n".join(f"{name}: {shown.sample(name, 1) or '(empty)'}" for name in SAMPLES)
     part = Part(
         kind="sql", name="rows", extract="fenced", expected=question.rows,
-        options={"setup": shop.setup, "ordered": question.ordered, "absolute": 1e-6},
+        options={"setup": shop.setup, "also": also, "ordered": question.ordered, "absolute": 1e-6},
     )  # fmt: skip
     return Item(
-        prompt="A shop keeps these tables in SQLite:\n" + "\n".join(DDL) + f"\nRows look like these (first of each):\n"
+        prompt=rng.choice(OPENERS) + "\n".join(DDL) + f"\nRows look like these (first of each):\n"
         f"{samples}\nWrite one query that gives {question.words}. It is run on other data. Answer with the query in a "
         "block between lines of three backquotes.",
         gold=(f"```sql\n{question.sql};\n```",),

@@ -49,6 +49,7 @@ def robust(values: list[float], value: float) -> float:
     return 0.6745 * abs(value - median(values)) / median_deviation(values) / 3.5
 
 
+PURPOSES = ("", " of the last week, to be checked before they are used", ", among which maintenance looks for faults")
 Z = Rule(
     words="is more than 3 sample standard deviations from the mean",
     far=score,
@@ -94,12 +95,13 @@ def data_outlier(rng: random.Random, level: int) -> Item:
     if not 2 <= len(found) <= 9 or nearest < 0.01:
         return data_outlier(rng, level)
     everything = [one[0] for one in readings]
-    naive = sorted(readings, key=lambda one: one[2])[len(readings) // 2 - 1 : len(readings) // 2 + 1]
+    inliers = [one for one in everything if one not in found]
     text = "\n".join([f"id,sensor,{quantity},status", *(",".join(map(str, one)) for one in readings), ""])
     execution = machine_tools(PYTHON, files={"readings.csv": text.encode()})
     begins = "\n".join(text.split("\n")[:5])
     question = (
-        f"readings.csv in your working directory has {len(readings)} readings. It begins\n{begins}\nA reading is an "
+        f"readings.csv in your working directory has {len(readings)} readings{rng.choice(PURPOSES)}. It begins\n"
+        f"{begins}\nA reading is an "
         f"outlier if it {rule.words}"
         + (", compared with all readings of its own sensor, itself included" if by_sensor else ", all readings taken")
         + (". Only readings with status ok count, in every respect." if with_status else ".")
@@ -115,7 +117,7 @@ def data_outlier(rng: random.Random, level: int) -> Item:
         execution=execution,
         max_turns=6,
         partials=((said(found[1:]),),),
-        wrongs=((said([one[0] for one in naive]),), (said(["none"]),), (said(everything),)),
+        wrongs=((said(inliers[:3]),), (said(["none"]),), (said(everything),)),
         difficulty=len(readings) / 6 + 4 * level,
     )
 

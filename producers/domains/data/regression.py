@@ -45,6 +45,13 @@ SETTINGS = (
 )  # fmt: skip
 
 
+OPENERS = (
+    "data.csv in your working directory has {num} {about}.",
+    "In the working directory there is data.csv: {num} {about}.",
+    "{num} {about} were written down in data.csv, in your working directory.",
+)
+
+
 def solved(matrix: list[Vector], right: Vector) -> Vector:
     """Return the solution of a system of linear equations, by elimination with pivots."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
@@ -167,8 +174,8 @@ def data_regression(rng: random.Random, level: int) -> Item:
     execution = machine_tools(PYTHON, files={"data.csv": text.encode()})
     begins = "\n".join(text.split("\n")[:4])
     question = (
-        f"data.csv in your working directory has {len(rows)} {of.about}. It "
-        f"begins\n{begins}\n{in_words(of, level, at)} "
+        f"{rng.choice(OPENERS).format(num=len(rows), about=of.about)} It begins\n{begins}\n"
+        f"{in_words(of, level, at)} "
         f"Answer with one JSON object with the numbers {', '.join(values)}, to six significant digits."
     )
     first = next(iter(values))

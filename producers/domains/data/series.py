@@ -149,6 +149,11 @@ def forecast(rng: random.Random, of: Series) -> Question:
     return asked, smoothed(filled, alpha, beta), "", [plain, smoothed(filled, alpha, 0.0), v[-1]], 40
 
 
+CLOSERS = (
+    "Show your steps, and give the number alone on the last line",
+    "Work it out; the last line is to be the number alone",
+    "End with a line that holds nothing but the number",
+)
 LEVELS: tuple[Callable[[random.Random, Series], Question], ...] = (changed, averaged, fallen, forecast)
 
 
@@ -161,7 +166,7 @@ def data_timeseries(rng: random.Random, level: int) -> Item:
     text = table(["Month", "Value"], rows, style=rng.choice(("text", "markdown")))
     how = "in per cent with two decimals" if unit else "with two decimals"
     return Item(
-        prompt=f"{of.title}\n\n{text}\n\n{asked} Show your steps, and give the number alone on the last line, {how}.",
+        prompt=f"{of.title}\n\n{text}\n\n{asked} {rng.choice(CLOSERS)}, {how}.",
         gold=(f"Step by step one gets\n{number:.2f}{unit}",),
         verifier=verdict(last_number(number, unit=unit, absolute=0.0151)),
         wrongs=tuple((f"{other:.2f}{unit}",) for other in others if abs(other - number) > 0.05),

@@ -63,5 +63,7 @@ def draw_shop(rng: random.Random, num_orders: int) -> Shop:
         for order in orders
         for product in rng.sample(products[:7], rng.randint(1, 3))
     ]
-    refunds = [(order[0], rng.randint(100, 5000) / 100) for order in orders if rng.random() < 0.25]
+    refunds = [
+        (order[0], rng.randint(100, 5000) / 100) for order in orders if order is orders[0] or rng.random() < 0.25
+    ]
     return Shop(customers=customers, products=products, orders=orders, order_lines=lines, refunds=refunds)

@@ -7,6 +7,12 @@ from producers.domains.documents.dossiers import CHAINS, PROJECTS, asked, draw_d
 from producers.domains.interface import Item
 from producers.domains.verdicts import in_tags, not_longer, shape, tagged_set, tagged_word, verdict
 
+RULES = (
+    "What no longer holds does not count. Cite the pages whose facts lead there.",
+    "Only what holds today counts. Name every page that one has to read to know it.",
+    "Answer by the dossier alone, as things stand now, and say on which pages the steps are found.",
+)
+
 
 @domain(family="documents", levels=4, max_tokens=500)
 def documents_long_multi_hop(rng: random.Random, level: int) -> Item:
@@ -29,7 +35,7 @@ def documents_long_multi_hop(rng: random.Random, level: int) -> Item:
     gone = [name for name in (*visited[1:], *misled) if name != answer]
     elsewhere = next(str(page) for page in dossier.pages.values() if str(page) not in pages)
     return Item(
-        prompt=f"{text}\n\n{question} What no longer holds does not count. Cite the pages whose facts lead there.\n"
+        prompt=f"{text}\n\n{question} {rng.choice(RULES)}\n"
         f"{shape(answer='the name alone', pages='page numbers, with commas between')}",
         gold=(f"Page by page: {' -> '.join(steps)}.\n{in_tags(answer=answer, pages=', '.join(pages))}",),
         verifier=verdict(

@@ -134,6 +134,11 @@ def after_tax(rng: random.Random) -> Question:
     return text, value, "", [plain, value - scrap * (1 - tax / 100) / (1 + rate) ** num], 20
 
 
+CLOSERS = (
+    "Reason as you like; the last line of your answer is the result alone,",
+    "Show the calculation and close with a line that has the result alone,",
+    "The last line has to be the number and nothing else,",
+)
 LEVELS: tuple[Callable[[random.Random], Question], ...] = (monthly, project, prepaid, after_tax)
 
 
@@ -144,7 +149,7 @@ def finance_npv_loan(rng: random.Random, level: int) -> Item:
     near = 0.011 if unit else max(0.5, abs(number) * 1e-5)
     how = "as a percentage with two decimals" if unit else "with two decimals"
     return Item(
-        prompt=f"{asked} Reason as you like; the last line of your answer is the result alone, {how}.",
+        prompt=f"{asked} {rng.choice(CLOSERS)} {how}.",
         gold=(f"It comes to\n{number:,.2f}{unit}",),
         verifier=verdict(last_number(number, unit=unit, absolute=near)),
         wrongs=tuple((f"{other:,.2f}{unit}",) for other in others if abs(other - number) > 3 * near),
