@@ -95,7 +95,7 @@ FAULTS: tuple[tuple[Callable[[Project], Fault], ...], ...] = (
     ),
     (
         in_file(2, "src/core.py", "def score_NOUN(numbers):", "def score_NOUN(numbers)"),
-        in_file(2, "src/core.py", "    return [", "  return ["),
+        in_file(2, "src/core.py", "    return [", "return ["),
         in_file(2, "src/core.py", "admits(number)]", "admits(number)"),
         in_file(2, "src/core.py", "score_NOUN", "scores_NOUN"),
     ),

@@ -5,7 +5,7 @@ import random
 import msgspec
 
 from producers.domains.terminal.repository import Repository
-from producers.domains.terminal.verdicts import answer_is, bash, json_text
+from producers.domains.terminal.verdicts import answer_is, bash, json_text, label
 from schemas.parts import Part
 
 AREAS = ("parser", "login", "billing", "search", "export", "cache", "mailer", "theme")
@@ -29,13 +29,19 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 def ref_is(branch: str, commit: str, weight: float = 1.0) -> Part:
     """Return the credit for a branch that names just that commit."""
     return Part(
-        kind="exact", name=f"branch {branch}", of=f"file:.git/refs/heads/{branch}", expected=commit, weight=weight
+        kind="exact",
+        name=f"branch {label(branch)}",
+        of=f"file:.git/refs/heads/{branch}",
+        expected=commit,
+        weight=weight,
     )
 
 
 def ref_kept(branch: str, commit: str) -> Part:
     """Return the gate that a branch is where it was."""
-    return Part(kind="exact", name=f"kept {branch}", of=f"file:.git/refs/heads/{branch}", expected=commit, role="gate")
+    return Part(
+        kind="exact", name=f"kept {label(branch)}", of=f"file:.git/refs/heads/{branch}", expected=commit, role="gate"
+    )
 
 
 def history(rng: random.Random, num: int) -> tuple[Repository, list[str], list[str]]:
@@ -82,8 +88,7 @@ def content_of(repository: Repository, commit: str, most: int) -> list[Part]:
     now = repository.trees[repository.branches[repository.head]]
     files = [(path, text) for path, text in repository.trees[commit].items() if now.get(path) != text]
     return [
-        Part(kind="exact", name=f"file {path.replace('/', ' ').replace('.', ' ')}", of=f"file:{path}", expected=text)
-        for path, text in files[:most]
+        Part(kind="exact", name=f"file {label(path)}", of=f"file:{path}", expected=text) for path, text in files[:most]
     ]
 
 
@@ -137,7 +142,13 @@ def deleted_branch(rng: random.Random, level: int) -> Story:
         parts=(
             ref_kept("main", commits[-1]),
             *(
-                Part(kind="regex", name=f"no {name}", of=f"file:.git/refs/heads/{name}", expected=r"\S", role="veto")
+                Part(
+                    kind="regex",
+                    name=f"no {label(name)}",
+                    of=f"file:.git/refs/heads/{name}",
+                    expected=r"\S",
+                    role="veto",
+                )
                 for name in names
                 if name not in wanted
             ),
