@@ -249,6 +249,7 @@ class Generator:
             sampling=record.sampling,
             seed=turns.turn_seed(record, job.sample, step.turn),
             policy_version=record.policy_version,
+            hint=record.gold[step.turn] if step.turn < len(record.gold) else "",
         )
         job.queued_s = time.monotonic() - job.ready_s
         self.sampler.submit(job.request)

@@ -48,6 +48,12 @@ def tagged_set(tag: str, expected: list[str], weight: float = 1.0, *, written: s
     return Part(kind="set_f1", name=tag, extract=f"tag:{tag}", expected=expected, weight=weight, options=options)
 
 
+def not_longer(tag: str, free: int, full: int) -> Part:
+    """Return what takes credit away from an answer that names everything: up to all, from so many characters on."""
+    options: dict[str, Any] = {"free": free, "full": full}
+    return Part(kind="length", name=f"{tag} too long", role="penalty", extract=f"tag:{tag}", options=options)
+
+
 def json_values(expected: Any, schema: dict[str, Any], *, name: str = "values", **options: Any) -> Part:
     """Return what wants JSON by a schema, with credit for each value."""
     return Part(kind="schema", name=name, extract="json", expected=expected, options={"schema": schema} | options)

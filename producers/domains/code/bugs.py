@@ -5,7 +5,7 @@ import random
 from producers.domains.catalogue import domain
 from producers.domains.code.cases import but_for, called, fenced, fixed_answers, results
 from producers.domains.code.drawing import draw_any
-from producers.domains.code.mutants import broken, plain
+from producers.domains.code.mutants import broken
 from producers.domains.code.problem import Example, Problem, Program, call_of, draw_examples, shown, weight_of
 from producers.domains.interface import Item
 from schemas.tasks import VerifierSpec
@@ -31,7 +31,7 @@ def code_fix_bug(rng: random.Random, level: int) -> Item:
     return Item(
         prompt=f"{ask}\n\nWhat it should do: {problem.statement}\n\n{fenced(wrong)}\n\n{call_of(problem, seen)} "
         f"{result}; right is:\n{shown(problem, [seen])}\n\n{ANSWER}\n",
-        gold=(fenced(plain(problem.source)),),
+        gold=(fenced(problem.source),),
         verifier=VerifierSpec(kind="parts", parts=(results([*passing, *failing], needs=len(passing)),)),
         execution=called(problem.name, [*passing, *failing]),
         partials=((fenced(but_for(problem.source, problem.name, failing[0])),),),

@@ -32,8 +32,8 @@ def gate_on(kind: str, expected: Any = None, **options: Any) -> Part:
     return Part(kind=kind, name=f"style {kind}", extract="fenced", role="gate", expected=expected, options=options)
 
 
-def no_longer(program: str, slack: float = 1.25) -> Part:
-    """Return a veto on programs that are longer than the cleaned one, and some more."""
+def no_longer(program: str, slack: float = 1.0) -> Part:
+    """Return a veto on programs that are longer than this share of one."""
     most = round(len(program) * slack)
     options = {"unit": "characters", "free": most, "full": most + 1}
     return Part(kind="length", name="style length", extract="fenced", role="veto", options=options)
@@ -89,7 +89,7 @@ def repeated_blocks(rng: random.Random, num: int) -> Mess:
         after=after,
         functions=tuple(f"{field}_of" for field in fields),
         draw=draw,
-        gates=(no_longer(after), at_most_once(".strip()")),
+        gates=(no_longer(before, 0.95), at_most_once(".strip()")),
         weight=2.0 + num,
     )
 

@@ -1,87 +1,102 @@
-"""Programs with a bug: one place of a syntax tree that says something else."""
+"""Programs with a bug: one place of the text that says something else.
+
+Places are found in the syntax tree and changed in the text, which costs little and leaves the rest as it was written.
+"""
 
 import ast
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
-COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
-    ast.Lt: (ast.LtE, ast.Gt),
-    ast.LtE: (ast.Lt,),
-    ast.Gt: (ast.GtE, ast.Lt),
-    ast.GtE: (ast.Gt,),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
+import msgspec
+
+COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.In: (" in ", " not in "),
+    ast.NotIn: (" not in ", " in "),
 }
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Add,
-    ast.FloorDiv: ast.Mod,
-    ast.Mod: ast.FloorDiv,
+OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "+"),
+    ast.FloorDiv: ("//", "%"),
+    ast.Mod: ("%", "//"),
 }
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "reversed": "sorted", "sum": "max"}
 
 
-@lru_cache(maxsize=1024)
-def mutants_of(source: str) -> tuple[str, ...]:
-    """Return every program that differs from this one in one place, formatted as `plain` does."""
-    num = sum(1 for _ in places(ast.parse(source)))
-    return tuple(dict.fromkeys(mutant(source, place) for place in range(num)))
+class Place(msgspec.Struct, frozen=True):
+    """Where the text is changed, from one offset to another, and to what."""
+
+    start: int
+    end: int
+    text: str
 
 
-def plain(source: str) -> str:
-    """Return a program as it is written from its syntax tree."""
-    return ast.unparse(ast.parse(source)) + "\n"
+class Text:
+    """A program's text, with the offsets of its nodes."""
 
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.starts = [0]
+        for line in source.split("\n"):
+            self.starts.append(self.starts[-1] + len(line) + 1)
 
-@lru_cache(maxsize=8192)
-def mutant(source: str, place: int) -> str:
-    """Return the program with its bug at that place."""
-    tree = ast.parse(source)
-    for number, change in enumerate(places(tree)):
-        if number == place:
-            change()
-            break
-    return ast.unparse(tree) + "\n"
+    def begin(self, node: ast.expr) -> int:
+        """Return where a node begins."""
+        return self.starts[node.lineno - 1] + node.col_offset
 
+    def end(self, node: ast.expr) -> int:
+        """Return where a node ends."""
+        return self.starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
 
-def places(tree: ast.Module) -> Iterator[Callable[[], None]]:
-    """Yield what changes the tree, one place each, in the order of the tree."""
-    for node in ast.walk(tree):
+    def between(self, left: ast.expr, right: ast.expr, change: tuple[str, str]) -> Place:
+        """Return the change of a sign between two nodes."""
+        first, last = self.end(left), self.begin(right)
+        return Place(first, last, self.source[first:last].replace(*change, 1))
+
+    def signs(self, node: ast.AST) -> Iterator[Place]:
+        """Yield changes of what stands between two nodes."""
         match node:
-            case ast.Compare(ops=[operator]):
-                for other in COMPARISONS.get(type(operator), ()):
-                    yield setting(node, "ops", [other()])
-            case ast.BinOp(op=operation) | ast.AugAssign(op=operation) if type(operation) in OPERATORS:
-                yield setting(node, "op", OPERATORS[type(operation)]())
-            case ast.BoolOp(op=operation):
-                yield setting(node, "op", ast.Or() if isinstance(operation, ast.And) else ast.And())
+            case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in COMPARISONS:
+                yield self.between(left, right, COMPARISONS[type(operator)])
+            case ast.BinOp(left=left, op=operation, right=right) if type(operation) in OPERATORS:
+                yield self.between(left, right, OPERATORS[type(operation)])
+            case ast.AugAssign(target=left, op=operation, value=right) if type(operation) in OPERATORS:
+                yield self.between(left, right, OPERATORS[type(operation)])
+            case ast.BoolOp(op=operation, values=[left, right, *_]):
+                words = (" and ", " or ")
+                yield self.between(left, right, words if isinstance(operation, ast.And) else (words[1], words[0]))
+
+    def words(self, node: ast.AST) -> Iterator[Place]:
+        """Yield changes of single nodes."""
+        match node:
+            case ast.Constant(value=bool() as value):
+                yield Place(self.begin(node), self.end(node), str(not value))
             case ast.Constant(value=int() as value):
-                yield setting(node, "value", not value if isinstance(value, bool) else value + 1)
+                yield Place(self.begin(node), self.end(node), str(value + 1))
             case ast.Name(id=name) if name in NAMES:
-                yield setting(node, "id", NAMES[name])
-            case ast.UnaryOp(op=ast.USub()):
-                yield setting(node, "op", ast.UAdd())
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                yield setting(node, "operand", ast.UnaryOp(op=ast.Not(), operand=operand))
-
-
-def setting(node: ast.AST, field: str, value: object) -> Callable[[], None]:
-    """Return what sets a field of a node."""
-    return lambda: setattr(node, field, value)
+                yield Place(self.begin(node), self.end(node), NAMES[name])
+            case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=operand):
+                yield Place(self.begin(node), self.begin(operand), "")
 
 
 @lru_cache(maxsize=4096)
-def num_places(source: str) -> int:
-    """Return how many mutants a program has at most."""
-    return sum(1 for _ in places(ast.parse(source)))
+def places_of(source: str) -> tuple[Place, ...]:
+    """Return where a bug can be put into a program of ASCII text."""
+    text = Text(source)
+    return tuple(place for node in ast.walk(ast.parse(source)) for place in (*text.signs(node), *text.words(node)))
 
 
 def broken(source: str, rng: random.Random, num_bugs: int) -> str:
-    """Return a program with bugs in as many places, or fewer where one hides the other."""
-    for _ in range(num_bugs if num_places(source) else 0):
-        source = mutant(source, rng.randrange(num_places(source)))
+    """Return a program with bugs in as many places; one without any where none can be put."""
+    places = places_of(source)
+    chosen = rng.sample(places, min(num_bugs, len(places)))
+    for place in sorted(chosen, key=lambda one: -one.start):
+        source = source[: place.start] + place.text + source[place.end :]
     return source

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-MOST_STEPS = 3000
+MOST_STEPS = 1500
 MOST_DRAWS = 120
 TYPES = {
     "int": "int",

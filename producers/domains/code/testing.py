@@ -14,8 +14,9 @@ from schemas.executions import Case
 from schemas.parts import Part
 from schemas.tasks import ExecutionSpec, VerifierSpec
 
-NUM_MUTANTS = (2, 3, 3, 4)
-NUM_EXAMPLES, NUM_TRIED = 10, 8
+LEAST_MUTANTS = (1, 1, 2, 2)
+MOST_MUTANTS = 3
+NUM_EXAMPLES, NUM_TRIED = 6, 6
 RUN_TESTS = """
 for _name, _test in list(globals().items()):
     if _name.startswith("test") and callable(_test):
@@ -28,22 +29,22 @@ ASKS = (
 )
 ANSWER = (
     "Write functions named test_..., without arguments, that use `assert`; do not define {name} yourself. Your tests "
-    "are run on a right implementation, which must pass them all, and on several wrong ones, each of which must fail some. "
+    "are run on a right implementation, which must pass them all, and on wrong ones, each of which must fail some. "
     "Answer with the tests in one block between lines of ```."
 )
 
 
-@domain(family="code", levels=len(NUM_MUTANTS), max_tokens=1024)
+@domain(family="code", levels=len(LEAST_MUTANTS), max_tokens=1024)
 def code_write_tests(rng: random.Random, level: int) -> Item:
     """Write tests that tell a right implementation from wrong ones."""
-    problem, mutants, seen, others = draw_mutants(rng, level, NUM_MUTANTS[level])
+    problem, mutants, seen, examples = draw_mutants(rng, level)
     names = ["right", "right again", *(f"wrong {number}" for number in range(len(mutants)))]
     sources = [problem.source, problem.source, *mutants]
     expected: dict[str, Any] = {name: {"ends": "ok" if name.startswith("right") else "fails"} for name in names}
     return Item(
         prompt=f"{rng.choice(ASKS).format(signature=problem.signature)}\n\n{problem.statement}\n\nFor example:\n"
         f"{shown(problem, [seen])}\n\n{ANSWER.format(name=problem.name)}\n",
-        gold=(fenced(tests(problem, others)),),
+        gold=(fenced(tests(problem, examples)),),
         verifier=VerifierSpec(
             kind="parts", parts=(Part(kind="cases", of="cases", expected=expected, options={"needs": names[:2]}),)
         ),
@@ -55,23 +56,27 @@ def code_write_tests(rng: random.Random, level: int) -> Item:
                 for name, source in zip(names, sources, strict=True)
             ),
         ),
-        partials=tuple((fenced(tests(problem, [one])),) for one in partly(problem, mutants, others)),
+        partials=tuple((fenced(tests(problem, [one])),) for one in partly(problem, mutants, examples)),
         wrongs=tuple((fenced(text),) for text in (tests(problem, [seen]), "def test_it():\n    assert False", "pass")),
         difficulty=10 * len(mutants) + weight_of(problem.source),
     )
 
 
-def draw_mutants(rng: random.Random, level: int, num: int) -> tuple[Problem, list[str], Example, list[Example]]:
+def draw_mutants(rng: random.Random, level: int) -> tuple[Problem, list[str], Example, list[Example]]:
     """Return a problem, wrong programs, an example on which all of them are right, and others that find them out."""
     while True:
         problem = draw_any(rng, level)
         examples = draw_examples(problem, rng, NUM_EXAMPLES)
         found = dict.fromkeys(broken(problem.source, rng, 1) for _ in range(NUM_TRIED))
         rights = {source: rights_of(problem, source, examples) for source in found}
-        for place, seen in enumerate(examples):
-            fitting = [source for source, right in rights.items() if right[place] and not all(right)]
-            if len(fitting) >= num:
-                return problem, fitting[:num], seen, [one for one in examples if one is not seen]
+        deceived = [
+            [source for source in found if rights[source][place] and not all(rights[source])]
+            for place in range(len(examples))
+        ]
+        place = max(range(len(examples)), key=lambda one: len(deceived[one]))
+        if len(deceived[place]) >= LEAST_MUTANTS[level]:
+            others = examples[:place] + examples[place + 1 :]
+            return problem, deceived[place][:MOST_MUTANTS], examples[place], others
 
 
 def rights_of(problem: Problem, source: str, examples: list[Example]) -> list[bool]:

@@ -7,8 +7,7 @@ import msgspec
 from producers.domains.catalogue import domain
 from producers.domains.documents.contracts import Clause, draw_clauses, head, numbered, with_boilerplate, written
 from producers.domains.interface import Item
-from producers.domains.verdicts import in_tags, shape, tagged_number, tagged_set, verdict
-from schemas.parts import Part
+from producers.domains.verdicts import in_tags, not_longer, shape, tagged_number, tagged_set, verdict
 
 SHAPES = ((7, 2, 1), (11, 4, 1), (14, 5, 2), (18, 7, 3))
 """By level: clauses that set terms, clauses that set none, cases to be decided."""
@@ -40,10 +39,7 @@ def documents_clause_lookup(rng: random.Random, level: int) -> Item:
     question = rng.choice(ASKED).format(these=f"this: {listed}", last=last, unit=asked[-1].topic.unit)
     gold = in_tags(clauses=", ".join(places), figure=f"{value:,}")
     other = next(number for number in agreement if number not in places)
-    too_long = Part(
-        kind="length", name="names too many", role="penalty", extract="tag:clauses",
-        options={"free": 8 * len(places) + 8, "full": 8 * len(places) + 32},
-    )  # fmt: skip
+    too_long = not_longer("clauses", 8 * len(places) + 8, 8 * len(places) + 32)
     return Item(
         prompt=f"{written(head(rng), agreement)}{schedule}\n\n{question}"
         + (" Where a special condition changes a clause, name both." if schedule else "")

@@ -5,8 +5,13 @@ import random
 from producers.domains.catalogue import domain
 from producers.domains.documents.dossiers import CHAINS, PROJECTS, asked, draw_dossier, followed, written
 from producers.domains.interface import Item
-from producers.domains.verdicts import in_tags, shape, tagged_set, tagged_word, verdict
-from schemas.parts import Part
+from producers.domains.verdicts import in_tags, not_longer, shape, tagged_set, tagged_word, verdict
+
+RULES = (
+    "What no longer holds does not count. Cite the pages whose facts lead there.",
+    "Only what holds today counts. Name every page that one has to read to know it.",
+    "Answer by the dossier alone, as things stand now, and say on which pages the steps are found.",
+)
 
 
 @domain(family="documents", levels=4, max_tokens=500)
@@ -26,14 +31,11 @@ def documents_long_multi_hop(rng: random.Random, level: int) -> Item:
     question = f"What is {asked(start, chain)}?" if chain[-1] not in {"leader", "mentor", "mayor"} else (
         f"Who is {asked(start, chain)}?"
     )  # fmt: skip
-    too_many = Part(
-        kind="length", name="cites too many", role="penalty", extract="tag:pages",
-        options={"free": 5 * len(pages) + 6, "full": 5 * len(pages) + 16},
-    )  # fmt: skip
+    too_many = not_longer("pages", 5 * len(pages) + 6, 5 * len(pages) + 16)
     gone = [name for name in (*visited[1:], *misled) if name != answer]
     elsewhere = next(str(page) for page in dossier.pages.values() if str(page) not in pages)
     return Item(
-        prompt=f"{text}\n\n{question} What no longer holds does not count. Cite the pages whose facts lead there.\n"
+        prompt=f"{text}\n\n{question} {rng.choice(RULES)}\n"
         f"{shape(answer='the name alone', pages='page numbers, with commas between')}",
         gold=(f"Page by page: {' -> '.join(steps)}.\n{in_tags(answer=answer, pages=', '.join(pages))}",),
         verifier=verdict(

@@ -21,8 +21,14 @@ SCHEMA = closed({
     "subtotal": NUMBER, "discount": NUMBER, "tax": NUMBER, "total": NUMBER,
 })  # fmt: skip
 SIGNS = {"EUR": "€", "USD": "$", "GBP": "£"}
-ASKED = (
-    "Extract this invoice as JSON by the schema. Dates as YYYY-MM-DD; currency as its ISO code; amounts as plain "
+OPENERS = (
+    "Extract this invoice as JSON by the schema.",
+    "Our accounting takes invoices as JSON only. Turn this one into an object by the schema below.",
+    "Read the invoice above into the fields of the schema; where a later message corrects it, the correction counts.",
+    "What does this invoice say, as a JSON object by the schema?",
+)
+RULES = (
+    "Dates as YYYY-MM-DD; currency as its ISO code; amounts as plain "
     "numbers "
     "without tax unless the name says otherwise; `amount` is quantity times unit price; `subtotal` is their sum; "
     "`discount` is what is taken off the subtotal (0 where nothing is); `total` is what has to be paid. Reply with the "
@@ -198,7 +204,7 @@ def documents_invoice_json(rng: random.Random, level: int) -> Item:
     none = {name: "" if SCHEMA["properties"][name] == TEXT else -1 for name in values} | {"lines": [blank]}
     shown = json.dumps(values, indent=1, ensure_ascii=False)
     return Item(
-        prompt=f"{text}\n\n{ASKED}\nSchema: {json.dumps(SCHEMA)}",
+        prompt=f"{text}\n\n{rng.choice(OPENERS)} {RULES}\nSchema: {json.dumps(SCHEMA)}",
         gold=(f"```json\n{shown}\n```",),
         verifier=verdict(part),
         partials=((json.dumps(values | {"total": 0.0, "invoice_number": "?"}),),),

@@ -8,8 +8,14 @@ from producers.domains.interface import Item
 from producers.domains.verdicts import in_tags, verdict
 from schemas.parts import Part
 
+OPENERS = (
+    "Redact this text for publication.",
+    "This goes to the press office; take the personal data out of it first.",
+    "Before it is shown in a training course, make this text anonymous.",
+    "A request for access to files was granted, but private data have to be blacked out here.",
+)
 RULES = (
-    "Redact this text for publication. Private data of the people whom it is about have to go wherever they stand: "
+    "Private data of the people whom it is about have to go wherever they stand: "
     "their "
     "names, also first or last name alone, phone numbers, e-mail and postal addresses, dates of birth, and numbers of "
     f"their accounts and files. Put {MARK} in the place of each such piece. Everything else stays as it is, word for "
@@ -41,7 +47,7 @@ def documents_redaction(rng: random.Random, level: int) -> Item:
     for piece in public[: max(1, len(public) // 2)]:
         over = over.replace(piece, MARK)
     return Item(
-        prompt=f"{RULES}\n\n{letter.shown}",
+        prompt=f"{rng.choice(OPENERS)} {RULES}\n\n{letter.shown}",
         gold=(in_tags(redacted=redacted),),
         verifier=verdict(*parts),
         partials=((in_tags(redacted=over),),),

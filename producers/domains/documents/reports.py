@@ -56,7 +56,7 @@ SCENES: MappingProxyType[str, tuple[str, tuple[Fact, ...]]] = MappingProxyType(
                     "The inquiry ruled out an attack and sabotage; it found that %(cause)s, which nobody had noticed "
                     "since the check had been put off twice.",
                     ("The cause was that %(cause)s.", "It happened because %(cause)s."),
-                    "cause",
+                    "culprit",
                 ),
                 Fact(
                     "who was affected",
@@ -160,7 +160,7 @@ SCENES: MappingProxyType[str, tuple[str, tuple[Fact, ...]]] = MappingProxyType(
                     "In a routine test the laboratory found that %(cause)s; further tests are under way and may take "
                     "some weeks.",
                     ("The reason is that %(cause)s.", "Tests found that %(cause)s."),
-                    "cause",
+                    "culprit",
                 ),
                 Fact(
                     "how many were sold",
@@ -234,7 +234,7 @@ SCENES: MappingProxyType[str, tuple[str, tuple[Fact, ...]]] = MappingProxyType(
                     "the complaint",
                     "A complaint was heard that %(cause)s; the chair promised to look into it.",
                     ("There was a complaint that %(cause)s.", "Somebody complained that %(cause)s."),
-                    "cause",
+                    "culprit",
                 ),
             ),
         ),
@@ -268,18 +268,21 @@ SYSTEMS = (
     "customer portal",
     "sorting machine",
 )
-CAUSES = (
-    "a cooling pump had run dry",
-    "a certificate had expired",
-    "a seal was brittle",
-    "the screws were too short",
-    "a cable had been cut during roadworks",
-    "the glue gave way in the heat",
-    "the backup battery was empty",
-    "a filter was clogged with dust",
-    "the label left out an allergen",
-    "a valve had been mounted the wrong way round",
+CAUSES = MappingProxyType(
+    {
+        "pump": "a cooling pump had run dry",
+        "certificate": "a certificate had expired",
+        "seal": "a seal was brittle",
+        "screws": "the screws were too short",
+        "cable": "a cable had been cut during roadworks",
+        "glue": "the glue gave way in the heat",
+        "battery": "the backup battery was empty",
+        "filter": "a filter was clogged with dust",
+        "allergen": "the label left out an allergen",
+        "valve": "a valve had been mounted the wrong way round",
+    }
 )
+"""What went wrong, by the word that a summary needs of it."""
 REMEDIES = (
     "a second supply line is laid",
     "checks are made every month",
@@ -315,7 +318,7 @@ def draw_report(rng: random.Random, num_facts: int, num_noise: int) -> Report:
 
 def filling(rng: random.Random) -> dict[str, str]:
     """Return what stands in the places of sentences."""
-    months = rng.sample(MONTHS, 3)
+    months, culprit = rng.sample(MONTHS, 3), rng.choice(list(CAUSES))
     return {
         "firm": company(rng),
         "clerk": person(rng),
@@ -324,7 +327,8 @@ def filling(rng: random.Random) -> dict[str, str]:
         "later": f"{rng.randint(1, 28)} {months[1]}",
         "month": months[2],
         "system": rng.choice(SYSTEMS),
-        "cause": rng.choice(CAUSES),
+        "cause": CAUSES[culprit],
+        "culprit": culprit,
         "remedy": rng.choice(REMEDIES),
         "town": rng.choice(CITIES),
         "goods": rng.choice(GOODS),

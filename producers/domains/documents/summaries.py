@@ -37,7 +37,7 @@ def documents_summary(rng: random.Random, level: int) -> Item:
         Part(kind="rouge_l", name="likeness", extract="tag:summary", expected=list(report.summaries), weight=0.4,
              options={"floor": 0.3}),
         # Likeness first: figures and names without a sentence around them are no summary.
-        Part(kind="contains", name="facts", extract="tag:summary", expected=report.keys, weight=0.45, after=0.23,
+        Part(kind="contains", name="facts", extract="tag:summary", expected=report.keys, weight=0.45, after=0.2,
              options={"ignore_case": True}),
         Part(kind="judge", extract="tag:summary", expected=gold, weight=0.15, after=0.3,
              options={"question": f"{question}\n\n{report.text}", "criteria": list(CRITERIA)}),

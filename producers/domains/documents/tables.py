@@ -1,7 +1,7 @@
 """Questions about a table: look up, filter, add up, rank, with footnotes that change what counts."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -52,7 +52,7 @@ KINDS: MappingProxyType[str, tuple[str, str, tuple[str, ...], dict[str, Bounds]]
                {"Enrolled": (60, 900), "Completed": (0.55, 0.95), "Adverse events": (0.05, 0.4),
                 "Protocol deviations": (0.02, 0.2)}),
 })  # fmt: skip
-Answer = tuple[str, float | str, list[float | str], int]
+Answer = tuple[str, float | str, Sequence[float | str], int]
 """What is asked, what is right, what is wrong, cells to be read."""
 
 
@@ -84,8 +84,8 @@ def looked_up(rng: random.Random, sheet: Sheet) -> Answer:
     best = most(range(len(values)), key=values.__getitem__)
     if values.count(values[best]) > 1:
         return looked_up(rng, sheet)
-    others_named: list[float | str] = [name for name in sheet.names if name != sheet.names[best]][:2]
-    return f"Which {sheet.what} has the {how} {column}?", sheet.names[best], others_named, len(values)
+    named = [name for name in sheet.names if name != sheet.names[best]][:2]
+    return f"Which {sheet.what} has the {how} {column}?", sheet.names[best], named, len(values)
 
 
 def filtered(rng: random.Random, sheet: Sheet) -> Answer:

@@ -11,6 +11,7 @@ from producers.domains.verdicts import in_tags, shape, tagged_number, tagged_set
 
 QUARTERS = ("31 March", "30 June", "30 September", "31 December")
 LETTERS = "abcd"
+OPENERS = ("", "You prepare the compliance certificate. ", "The lender's agent wants to know where things stand. ")
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +84,8 @@ def finance_covenant(rng: random.Random, level: int) -> Item:
     borrower, bank = company(rng), f"{rng.choice(CITIES)} Bank plc"
     asked, gold = question(level, terms, failed, ratio, room)
     prompt = (
-        f"{agreement(terms, borrower, bank, agreed, level)}\n\n{accounts(figures, borrower, year)}\n\nTest Date: "
-        f"31 December {year}. {asked}"
+        f"{agreement(terms, borrower, bank, agreed, level)}\n\n{accounts(figures, borrower, year)}\n\n"
+        f"{rng.choice(OPENERS)}Test Date: 31 December {year}. {asked}"
     )
     status = gold["status"]
     parts = [tagged_word("status", status, gate=True), tagged_number("ratio", ratio, 0.35, absolute=0.0101)]

@@ -1,5 +1,6 @@
 """Loans and projects: payments, balances, present values and rates."""
 
+import math
 import random
 from collections.abc import Callable
 from itertools import pairwise
@@ -16,7 +17,7 @@ USES = ("a warehouse", "a delivery fleet", "a packaging line", "a solar roof", "
 
 def payment(principal: float, rate: float, num: int) -> float:
     """Return what pays a loan off in `num` equal payments at `rate` a period."""
-    return principal * rate / (1 - float((1 + rate) ** -num))
+    return principal * rate / (1 - math.pow(1 + rate, -num))
 
 
 def balance(principal: float, rate: float, paid: float, num: int) -> float:
@@ -24,9 +25,9 @@ def balance(principal: float, rate: float, paid: float, num: int) -> float:
     return principal * (1 + rate) ** num - paid * ((1 + rate) ** num - 1) / rate
 
 
-def present(flows: list[float], rate: float, *, shift: float = 0.0) -> float:
-    """Return the present value of flows at the ends of periods from 0 on; all but the first `shift` earlier."""
-    return flows[0] + sum(flow / (1 + rate) ** (time - shift) for time, flow in enumerate(flows[1:], 1))
+def present(flows: list[float], rate: float) -> float:
+    """Return the present value of flows at the ends of periods from 0 on."""
+    return sum(flow / math.pow(1 + rate, time) for time, flow in enumerate(flows))
 
 
 def rate_of(flows: list[float]) -> float:
@@ -133,6 +134,11 @@ def after_tax(rng: random.Random) -> Question:
     return text, value, "", [plain, value - scrap * (1 - tax / 100) / (1 + rate) ** num], 20
 
 
+CLOSERS = (
+    "Reason as you like; the last line of your answer is the result alone,",
+    "Show the calculation and close with a line that has the result alone,",
+    "The last line has to be the number and nothing else,",
+)
 LEVELS: tuple[Callable[[random.Random], Question], ...] = (monthly, project, prepaid, after_tax)
 
 
@@ -143,7 +149,7 @@ def finance_npv_loan(rng: random.Random, level: int) -> Item:
     near = 0.011 if unit else max(0.5, abs(number) * 1e-5)
     how = "as a percentage with two decimals" if unit else "with two decimals"
     return Item(
-        prompt=f"{asked} Reason as you like; the last line of your answer is the result alone, {how}.",
+        prompt=f"{asked} {rng.choice(CLOSERS)} {how}.",
         gold=(f"It comes to\n{number:,.2f}{unit}",),
         verifier=verdict(last_number(number, unit=unit, absolute=near)),
         wrongs=tuple((f"{other:,.2f}{unit}",) for other in others if abs(other - number) > 3 * near),

@@ -18,6 +18,7 @@ ERRORS = (
     ("da", 1, "ppe", -1, "a machine was written off over too long a life"),
 )  # fmt: skip
 """Line of the income statement and how it changes, the same of the balance sheet, and what went wrong."""
+OPENERS = ("", "You are the auditor of the following year. ", "A short seller points at the restated comparatives. ")
 MOVES = (("sga", "cogs"), ("rnd", "sga"), ("sga", "rnd"), ("rnd", "cogs"))
 
 
@@ -130,7 +131,8 @@ def asked(  # noqa: PLR0917  as above
     return (
         f"ANNUAL REPORT FY{year}, as published\n{old}\n\n"
         f"ANNUAL REPORT FY{year + 1}, with comparatives restated\n{new}\n\n"
-        f"{why} Compare FY{year} as first published with FY{year} as restated a year later. Which lines that are not "
+        f"{why} {rng.choice(OPENERS)}Compare FY{year} as first published with FY{year} as restated a year later. Which "
+        f"lines that are not "
         f"totals or results (gross profit, operating, pre-tax and net income, equity) were corrected, in either "
         f"statement, tax and what is owed of it (in payables) included? By how much did net income and equity change, "
         f"equity by what was wrong in earlier years too?"
