@@ -1,6 +1,7 @@
 """Settings of the balance of domains."""
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -103,7 +104,7 @@ def check_curriculum(settings: CurriculumSettings, domains: Mapping[str, float])
         raise ConfigError(f"curriculum.quotas = {quotas}: wanted shares from 0 that come to at most 1")
     for table in ("levels", "families"):
         for domain in getattr(settings, table):
-            if domain not in domains:
+            if not any(fnmatchcase(domain, name) for name in domains):
                 known = ", ".join(domains)
                 raise ConfigError(f"curriculum.{table}.{domain}: no such task is issued; tasks.domains are: {known}")
     if any(number < 1 for number in settings.levels.values()):
