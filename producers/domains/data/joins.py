@@ -140,7 +140,7 @@ SAMPLES = ("customers", "products", "orders", "order_lines", "refunds")
 @domain(family="data", levels=4, max_tokens=700)
 def data_join(rng: random.Random, level: int) -> Item:
     """Write a query that joins tables of a database."""
-    shop, other, shown = (draw_shop(rng, num) for num in (20 + 6 * level, 14, 2))
+    shop, other, shown = (draw_shop(rng, num) for num in (18 + 5 * level, 10, 2))
     for _ in range(5):
         seed = rng.getrandbits(32)
         question, again = (LEVELS[level](random.Random(seed), one) for one in (shop, other))
