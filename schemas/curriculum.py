@@ -70,7 +70,7 @@ class CurriculumSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     flat: float = 0.02
     """From one held-out result to the next: training reward rose by at least, held-out by at most: not believed."""
     hold: bool = False
-    """Whether the learner keeps new versions to itself while a domain's held-out results are down."""
+    """Whether new versions are marked as being for training alone while a domain's held-out results are down."""
     adapt: bool = False
     """Whether sampling of a domain adapts within `bounds`; then what was sampled is read too."""
     bounds: SamplingBounds = SamplingBounds()

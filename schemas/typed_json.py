@@ -1,17 +1,33 @@
 """JSON that gives back what was put in: tuples, sets, and keys that are no text, which plain JSON turns into others.
 
-For what libraries say of their items, and later want to see again exactly. `{"!tuple": [...]}`, `{"!set": [...]}` and
-`{"!map": [[key, value], ...]}` stand for what JSON does not have.
+For what libraries say of their items, and later want to see again exactly. `{"!tuple": [...]}`, `{"!set": [...]}`,
+`{"!map": [[key, value], ...]}` and `{"!fraction": "1/3"}`, with the like for decimals and moments, stand for what JSON
+does not have.
 """
 
 import json
+from collections.abc import Callable
+from datetime import date, datetime, time
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 TUPLE, SET, MAP = "!tuple", "!set", "!map"
+AS_TEXT: MappingProxyType[str, tuple[type[Any], Callable[[Any], str], Callable[[str], Any]]] = MappingProxyType(
+    {
+        "!fraction": (Fraction, str, Fraction),
+        "!decimal": (Decimal, str, Decimal),
+        "!datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+        "!date": (date, date.isoformat, date.fromisoformat),
+        "!time": (time, time.isoformat, time.fromisoformat),
+    }
+)
+"""By tag: the type, and how it is written and read. A datetime is a date, too, and so comes before it."""
 
 
 def dumps(value: Any) -> str:
-    """Return a value as text. Raises TypeError for what is neither JSON nor one of the three."""
+    """Return a value as text. Raises TypeError for what is neither JSON nor one of those."""
     return json.dumps(written(value))
 
 
@@ -31,9 +47,17 @@ def written(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return {SET: sorted((written(one) for one in value), key=json.dumps)}
     if isinstance(value, dict):
-        if all(isinstance(key, str) for key in value) and not {TUPLE, SET, MAP} & value.keys():
+        if all(isinstance(key, str) and not key.startswith("!") for key in value):
             return {key: written(one) for key, one in value.items()}
         return {MAP: [[written(key), written(one)] for key, one in value.items()]}
+    return written_alone(value)
+
+
+def written_alone(value: Any) -> Any:
+    """Return a value that holds no others, as JSON has it."""
+    for tag, (kind, write, _) in AS_TEXT.items():
+        if isinstance(value, kind):
+            return {tag: write(value)}
     if hasattr(value, "tolist"):
         return written(value.tolist())
     if isinstance(value, int):
@@ -55,4 +79,7 @@ def read(value: Any) -> Any:
         return {read(one) for one in value[SET]}
     if value.keys() == {MAP}:
         return {read(key): read(one) for key, one in value[MAP]}
+    for tag, (_, _, read_text) in AS_TEXT.items():
+        if value.keys() == {tag}:
+            return read_text(value[tag])
     return {key: read(one) for key, one in value.items()}

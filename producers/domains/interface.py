@@ -16,7 +16,7 @@ from schemas.content import record_digest
 from schemas.errors import ConfigError
 from schemas.tasks import ExecutionSpec, VerifierSpec
 
-Tier = Literal["demo", "downstream", "puzzle"]
+Tier = Literal["demo", "downstream", "puzzle", "file"]
 ITEMS_PER_HELD_OUT = 5
 """One item in this many is held out."""
 MOST_DRAWS = 2000

@@ -17,7 +17,7 @@ from streams.verifiers import get_verifier
 from streams.verifiers.parts.checking import check_spec
 from streams.verifiers.parts.extraction import extracted, last_json, read_json
 from streams.verifiers.parts.mathematics import elements
-from streams.verifiers.parts.rows import f1, num_matched, ordered_share
+from streams.verifiers.parts.rows import MOST_PAIRS, f1, num_matched, ordered_share
 from tests.streams.part_examples import PLATE, Turn, failed, ran, rollout
 from tests.streams.stage_fakes import ok
 
@@ -264,6 +264,23 @@ def test_a_query_that_writes_its_rows_down_is_found_out_by_another_database() ->
     written_down = "VALUES (1, 'x'), (2, 'y'), (3, NULL)"
     assert worth(written_down, "sql", expected, setup=SETUP, also=also) == pytest.approx(2 / 3)
     assert worth(written_down, "sql", expected, setup=SETUP, also=also, partial=False) == 0
+
+
+def test_large_tables_are_compared_and_hostile_ones_are_given_up_without_much_work() -> None:
+    def table(noise: float, sign: int = 1) -> str:
+        return "a,b\n" + "".join(f"{number},{sign * number / 7 + noise}\n" for number in range(2000))
+
+    rows = [{"a": number, "b": number / 7} for number in range(2000)]
+    assert worth(table(1e-9), "table", rows, absolute=1e-6) == 1
+    calls = 0
+
+    def same(a: Any, b: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        return False
+
+    assert num_matched([[number] for number in range(2000)], [[-number] for number in range(1, 2001)], same) == 0
+    assert calls <= MOST_PAIRS
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.none() | st.sampled_from("xy")), min_size=1, max_size=8)
