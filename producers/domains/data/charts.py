@@ -85,7 +85,11 @@ def sorted_by(y: str, order: str, how: str, number: str) -> Spec:
     """Return the schema of an order by the other axis, short or long."""
     direction = "descending" if order[0] == "-" else "ascending"
     short: list[Spec] = [{"const": order}]
-    by_field = {"field": {"const": number}, "op": {"const": how}, "order": {"const": direction}}
+    by_field = {
+        "field": {"const": number},
+        "op": {"enum": [how, "average"] if how == "mean" else [how]},
+        "order": {"const": direction},
+    }
     by_channel = {"encoding": {"const": y}, "order": {"const": direction}}
     for long in (by_field, by_channel):
         needed = [name for name in long if name != "order" or direction == "descending"]

@@ -11,7 +11,7 @@ from producers.domains.tools import PYTHON, machine_tools, with_tools
 from producers.domains.verdicts import closed, json_values, verdict
 from schemas.tools import written
 
-SHAPES = ((24, 2, (SIMPLE,)), (40, 3, (SIMPLE, HARDER)), (60, 4, (HARDER, HARDEST)), (90, 6, (HARDER, HARDEST)))
+SHAPES = ((20, 2, (SIMPLE,)), (32, 3, (SIMPLE, HARDER)), (48, 4, (HARDER, HARDEST)), (64, 6, (HARDER, HARDEST)))
 """By level: rows, statistics, among which."""
 OPENERS = (
     "The file {file} in your working directory has {num} {about}.",

@@ -61,7 +61,7 @@ def data_groupby(rng: random.Random, level: int) -> Item:
     """Write a program that groups a file and prints measures of each group."""
     trade = rng.choice(TRADES)
     query = draw_query(rng, trade, level)
-    files = [rows_without_ties(rng, trade, query, 10 + 6 * level) for _ in range(NUM_CASES + 1)]
+    files = [rows_without_ties(rng, trade, query, 10 + 4 * level) for _ in range(NUM_CASES + 1)]
     shown, hidden = files[0], files[1:]
     prints = [answer(rows, query) for rows in files]
     if len(set(prints)) < len(prints):

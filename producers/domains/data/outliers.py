@@ -23,30 +23,35 @@ Reading = tuple[str, str, float, str]
 """Id, sensor, value, status."""
 
 
+Distance = Callable[[float], float]
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """What makes a reading an outlier among those that it is compared with."""
 
     words: str
-    far: Callable[[list[float], float], float]
-    """How far a value is out, by values and value: over 1 is an outlier."""
+    far: Callable[[list[float]], Distance]
+    """From values, how far one is out: over 1 is an outlier."""
     code: str
     """The same as an expression of Python on `x` and `value`."""
 
 
-def score(values: list[float], value: float) -> float:
-    """Return how far a value is from the mean, three deviations being 1."""
-    return abs(value - sum(values) / len(values)) / (3 * deviation(values))
+def score(values: list[float]) -> Distance:
+    """Measure from the mean, three deviations being 1."""
+    mean, far = sum(values) / len(values), 3 * deviation(values)
+    return lambda value: abs(value - mean) / far
 
 
-def fences(values: list[float], value: float) -> float:
-    """Return how far a value is beyond the quartiles, one and a half of their distance being 1."""
+def fences(values: list[float]) -> Distance:
+    """Measure beyond the quartiles, one and a half of their distance being 1."""
     low, high = quantile(values, 0.25), quantile(values, 0.75)
-    return max(low - value, value - high) / (1.5 * (high - low))
+    return lambda value: max(low - value, value - high) / (1.5 * (high - low))
 
 
-def robust(values: list[float], value: float) -> float:
-    """Return how far a value is from the median by the modified z-score, 3.5 being 1."""
-    return 0.6745 * abs(value - median(values)) / median_deviation(values) / 3.5
+def robust(values: list[float]) -> Distance:
+    """Measure from the median by the modified z-score, 3.5 being 1."""
+    middle, scatter = median(values), median_deviation(values)
+    return lambda value: 0.6745 * abs(value - middle) / scatter / 3.5
 
 
 PURPOSES = ("", " of the last week, to be checked before they are used", ", among which maintenance looks for faults")
@@ -151,6 +156,7 @@ def outliers(readings: list[Reading], rule: Rule, by_sensor: bool) -> tuple[list
     values: dict[str, list[float]] = {}
     for _, sensor, value, _ in readings:
         values.setdefault(sensor if by_sensor else "", []).append(value)
-    far = [rule.far(values[sensor if by_sensor else ""], value) for _, sensor, value, _ in readings]
+    measures = {name: rule.far(group) for name, group in values.items()}
+    far = [measures[sensor if by_sensor else ""](value) for _, sensor, value, _ in readings]
     found = [one[0] for one, distance in zip(readings, far, strict=True) if distance > 1]
     return found, min(abs(distance - 1) for distance in far)

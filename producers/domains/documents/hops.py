@@ -18,6 +18,8 @@ RULES = (
 def documents_long_multi_hop(rng: random.Random, level: int) -> Item:
     """Answer a question by facts that are spread over the pages of a dossier."""
     dossier, chain = draw_dossier(rng, level), CHAINS[level]
+    if chain[-1] == "river" and rng.random() < 0.5:
+        chain = (*chain[:-1], "mayor")
     start = rng.choice([name for name in PROJECTS if name in dossier.kinds])
     steps = followed(dossier, start, chain)
     if len(steps) <= len(chain):
@@ -39,8 +41,8 @@ def documents_long_multi_hop(rng: random.Random, level: int) -> Item:
         f"{shape(answer='the name alone', pages='page numbers, with commas between')}",
         gold=(f"Page by page: {' -> '.join(steps)}.\n{in_tags(answer=answer, pages=', '.join(pages))}",),
         verifier=verdict(
-            tagged_word("answer", [answer, f"the {answer}", f"{answer} river"], 0.7),
-            tagged_set("pages", pages, 0.3),
+            tagged_word("answer", [answer, f"the {answer}", f"{answer} river"], 0.8),
+            tagged_set("pages", pages, 0.2),
             too_many,
         ),
         partials=((in_tags(answer="unknown", pages=", ".join(pages)),),),

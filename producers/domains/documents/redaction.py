@@ -40,7 +40,7 @@ def documents_redaction(rng: random.Random, level: int) -> Item:
         Part(kind="contains", name="leaks", role="veto", extract="tag:redacted", expected=secrets,
              options={"any": True} | loose),
         Part(kind="rouge_l", name="kept", extract="tag:redacted", expected=redacted, weight=0.6,
-             options={"floor": 0.6}),
+             options={"floor": 0.75}),
         Part(kind="contains", name="public", extract="tag:redacted", expected=public, weight=0.4, after=0.05),
     )  # fmt: skip
     over = redacted

@@ -108,13 +108,13 @@ SCENES: MappingProxyType[str, tuple[str, tuple[Fact, ...]]] = MappingProxyType(
                 ),
                 Fact(
                     "the margin",
-                    "The operating margin, after years of small steps, reached %(small)s per cent, helped by lower "
+                    "The operating margin, after years of small steps, reached %(margin)s per cent, helped by lower "
                     "freight rates.",
                     (
-                        "The operating margin was %(small)s per cent.",
-                        "Its operating margin reached %(small)s per cent.",
+                        "The operating margin was %(margin)s per cent.",
+                        "Its operating margin reached %(margin)s per cent.",
                     ),
-                    "small",
+                    "margin",
                 ),
                 Fact(
                     "the workforce",
@@ -171,9 +171,9 @@ SCENES: MappingProxyType[str, tuple[str, tuple[Fact, ...]]] = MappingProxyType(
                 ),
                 Fact(
                     "harm done",
-                    "So far %(small)s people have reported slight injuries; nobody had to stay in hospital.",
-                    ("%(small)s people were slightly hurt.", "There were %(small)s slight injuries."),
-                    "small",
+                    "So far %(hurt)s people have reported slight injuries; nobody had to stay in hospital.",
+                    ("%(hurt)s people were slightly hurt.", "There were %(hurt)s slight injuries."),
+                    "hurt",
                 ),
                 Fact(
                     "what retailers have to do",
@@ -337,5 +337,6 @@ def filling(rng: random.Random) -> dict[str, str]:
         "many": f"{rng.randint(600, 90_000):,}",
         "cost": f"{rng.randint(10, 990)},{rng.randint(100, 999)}",
         "pct": f"{rng.randint(2, 19)}.{rng.randint(1, 9)}",
-        "small": str(rng.randint(3, 17)),
+        "margin": f"{rng.randint(3, 17)}.{rng.randint(1, 9)}",
+        "hurt": str(rng.randint(21, 58)),
     }

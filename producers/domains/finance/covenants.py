@@ -90,8 +90,9 @@ def finance_covenant(rng: random.Random, level: int) -> Item:
     status = gold["status"]
     parts = [tagged_word("status", status, gate=True), tagged_number("ratio", ratio, 0.35, absolute=0.0101)]
     parts.append(tagged_number("headroom", room, 0.35, absolute=max(1.0, 0.006 * profit)))
-    # That nothing is breached is said by the status already.
-    parts.append(tagged_set("clauses", gold["clauses"].split(", "), 0.1 if gold["clauses"] == "none" else 0.3))
+    # Which clause it is takes no figures where only one is asked about, and none where the status says it already.
+    says_little = level < 3 or gold["clauses"] == "none"
+    parts.append(tagged_set("clauses", gold["clauses"].split(", "), 0.1 if says_little else 0.3))
     turned = {"status": "compliant" if status == "breached" else "breached"}
     return Item(
         prompt=prompt,

@@ -103,6 +103,8 @@ def prepaid(rng: random.Random) -> Question:
     else:
         text += "The monthly payment is then set anew so that the loan still ends at the date first agreed. "
         left = balance(owed, rate, payment(owed, rate, num - at), later)
+    if left < principal / 50:
+        return prepaid(rng)
     others = [balance(principal, rate, paid, at + later), balance(principal, rate, paid, at + later) - extra, owed]
     return f"{text}What is still owed right after payment {at + later}?", left, "", others, 12
 

@@ -41,8 +41,7 @@ def finance_restatement(rng: random.Random, level: int) -> Item:
     )
     if after["net"] == before["net"] or after["rnd"] <= 0 or before["net"] <= 0:
         return finance_restatement(rng, level)
-    lines = [of.labels[line] for error in errors for line in (error[0], error[2])]
-    lines = list(dict.fromkeys([*lines, of.labels["tax"], of.labels["payables"]]))
+    lines = [of.labels[line] for error in errors for line in (error[0], error[2]) if line != "payables"]
     net = after["net"] - before["net"]
     gold: dict[str, object] = {
         "corrected": "\n".join(lines),
@@ -132,9 +131,10 @@ def asked(  # noqa: PLR0917  as above
         f"ANNUAL REPORT FY{year}, as published\n{old}\n\n"
         f"ANNUAL REPORT FY{year + 1}, with comparatives restated\n{new}\n\n"
         f"{why} {rng.choice(OPENERS)}Compare FY{year} as first published with FY{year} as restated a year later. Which "
-        f"lines that are not "
-        f"totals or results (gross profit, operating, pre-tax and net income, equity) were corrected, in either "
-        f"statement, tax and what is owed of it (in payables) included? By how much did net income and equity change, "
+        "lines that are not totals or results (gross profit, operating, pre-tax and net income, equity) were "
+        "corrected, in "
+        "either statement? Leave tax and payables aside, which change along with the others. By how much did net "
+        "income and equity change, "
         f"equity by what was wrong in earlier years too?"
         + (" Lines between which costs only moved, without effect on profit, are to be named apart." if level else "")
         + (f" There were {of.shares:,} {of.scale[:-1]} shares outstanding." if level == 3 else "")

@@ -10,9 +10,10 @@ from producers.domains.finance.bridges import bridge, draw_good
 from producers.domains.finance.cash import finance_cashflow_tieout
 from producers.domains.finance.covenants import finance_covenant
 from producers.domains.finance.filings import finance_filings, read, search
+from producers.domains.finance.growth import by_segment
 from producers.domains.finance.loans import balance, payment, present, rate_of
 from producers.domains.finance.restatements import finance_restatement
-from producers.domains.finance.statements import draw_company
+from producers.domains.finance.statements import LABELS, draw_company
 from producers.domains.interface import Item
 from schemas.tools import find_call, parse_call
 
@@ -110,7 +111,8 @@ def test_lines_called_corrected_or_moved_are_those_that_differ_between_the_repor
         item = finance_restatement(random.Random(seed), level)
         old, new = (rows_of(text) for text in item.prompt.split("with comparatives restated"))
         differing = {name for name in old if old[name][0] != new[name][1]}
-        plain = {name for name in differing if not name.startswith("Total ") and name not in NO_LINES}
+        aside = {*NO_LINES, *LABELS["tax"], *LABELS["payables"]}
+        plain = {name for name in differing if not name.startswith("Total ") and name not in aside}
         moved = set(tag(item, "moved").splitlines()) if level else set()
         assert set(tag(item, "corrected").splitlines()) | moved == plain
         net = next(name for name in ("Net income", "Profit for the year") if name in old)
@@ -161,3 +163,45 @@ def test_search_for_a_company_and_an_annual_report_finds_what_has_to_be_read(lev
             assert world["documents"][name]["text"] == read(world, name)
         with pytest.raises(ValueError, match="use search"):
             read(world, "nothing")
+
+
+def test_amounts_of_two_companies_are_compared_in_one_unit_as_their_filings_print_them() -> None:
+    lines = {"revenue": "revenue", "gross profit": "gross", "operating income": "ebit", "net income": "net",
+             "research and development expense": "rnd",
+             "selling, general and administrative expense": "sga"}  # fmt: skip
+    for seed in range(20):
+        item = finance_filings(random.Random(seed), 2)
+        assert item.execution is not None
+        documents = json.loads(item.execution.files["world.json"])["documents"]
+        asked = re.search(r"Compare (.+?) of .+ in FY", item.prompt)
+        assert asked is not None
+        found = {}
+        for call in item.gold[1:-1]:
+            name = parse_call(find_call(call) or "").arguments["document"]
+            text = documents[name]["text"]
+            cells = [re.split(r" *\| *", line.strip("| ")) for line in text.splitlines() if line.startswith("|")]
+            first = next(amount(row[1]) for row in cells if row[0] in LABELS[lines[asked[1]]])
+            found[documents[name]["title"].split(":")[0]] = abs(first) / (1000 if "USD thousands" in text else 1)
+        assert float(tag(item, "number")) == pytest.approx(max(found.values()) - min(found.values()), abs=0.0051)
+        assert tag(item, "conclusion") == max(found, key=found.__getitem__)
+
+
+def test_like_for_like_growth_leaves_out_what_left_and_moves_customers_back() -> None:
+    for seed in range(40):
+        shown, _, rate, _, _ = by_segment(random.Random(seed))
+        rows = {}
+        for line in shown.splitlines()[2:]:
+            found = re.fullmatch(r"(\S.*?)\s{2,}([\d,]+)\s+([\d,]+)\s+([\d.]+)\s+([\d.]+)", line)
+            if found:
+                rows[found[1]] = (amount(found[2]), amount(found[3]), float(found[4]))
+        moved = re.search(r"had brought (.+?) ([\d,]+) million .* reported by (.+?)\. The table", shown)
+        gone = re.search(r"before the move\. (.+?) was classified", shown)
+        assert moved is not None
+        assert gone is not None
+        before = {name: old * first for name, (old, _, first) in rows.items()}
+        value = amount(moved[2]) * rows[moved[1]][2]
+        before[moved[1]] -= value
+        before[moved[3]] += value
+        after = {name: new * first for name, (_, new, first) in rows.items()}
+        del before[gone[1]], after[gone[1]]
+        assert rate == pytest.approx(100 * (sum(after.values()) / sum(before.values()) - 1))
