@@ -168,7 +168,7 @@ def draw_coupons(rng: random.Random, total: int, level: int) -> tuple[list[dict[
     """Return the customer's coupons, and the code of the best one that can be used."""
     percents = rng.sample(range(3, 30), 2 + level)
     codes = rng.sample(("SPRING", "HELLO", "TREK", "CLUB", "AUTUMN", "FRIEND", "VIP"), 2 + level)
-    offers = [
+    offers: list[dict[str, Any]] = [
         {
             "code": f"{code}{percent}",
             "percent": percent,
