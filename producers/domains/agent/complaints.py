@@ -175,10 +175,12 @@ def draw_world(rng: random.Random, rules: Rules, num: int) -> World:
         code: {
             "fare": rng.choice(FARES),
             "euros": rng.randint(60, 900),
-            "booked_hours_ago": rng.choice((1, rules.free_hours, rules.free_hours + 1, rng.randint(40, 900))),
+            "booked_hours_ago": rng.choice(
+                (rules.free_hours, rules.free_hours + 1, *(rng.randint(40, 900) for _ in range(3)))
+            ),
             "leaves_in_hours": rng.choice((-5, rules.late_hours - 1, rules.late_hours, rng.randint(30, 700))),
-            "delay_minutes": rng.choice((0, 0, 0, rules.delay_minutes - 5, rules.delay_minutes)),
-            "cancelled_by_airline": rng.random() < 0.12,
+            "delay_minutes": rng.choice((0, 0, 0, 0, 15, rules.delay_minutes - 5, rules.delay_minutes)),
+            "cancelled_by_airline": rng.random() < 0.1,
         }
         for code in codes
     }

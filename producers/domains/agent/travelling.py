@@ -89,14 +89,12 @@ def agent_travel_budget(rng: random.Random, level: int) -> Item:
     cost = sum(one["euros"] for one in chosen[: len(legs)])
     cost += sum(one["euros"] * stay.nights for one, stay in zip(chosen[len(legs) :], stays, strict=True))
     budget = cost + rng.randint(1, 30)
-    route = ", ".join(f"{one.nights} nights in {one.city} from the {one.day}." for one in stays).replace(".,", ",")
+    route = ", ".join(f"{one.nights} nights in {one.city} from day {one.day}" for one in stays)
     question = (
-        f"Book a trip from {home}: {route} Then back to {home} on the {day}. Of each flight the cheapest that "
+        f"Book a trip from {home}: {route}; then back to {home} on day {day}. Of each flight the cheapest that "
         f"arrives by {latest} with at most {stops} stop(s); of each city the cheapest hotel with at least {stars} "
-        "stars "
-        f"that is at most {far} metres from the centre. All of it may cost {budget} euros. Bookings cannot be taken "
-        "back. "
-        "Tell me what it costs."
+        f"stars that is at most {far} metres from the centre. All of it may cost {budget} euros at most. Bookings "
+        "cannot be taken back. Tell me what it costs."
     )
     execution = world_tools(flights, hotels, book_flight, book_hotel, world=world)
     looks = [call("flights", origin=a, destination=b, day=when) for a, b, when in legs]
