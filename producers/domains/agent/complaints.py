@@ -92,8 +92,7 @@ class Rules(msgspec.Struct, frozen=True):
         return (
             "The first rule that applies decides; later ones do not matter.\n"
             "1. The airline cancelled the flight: what the customer wants, a refund of the whole price or a new "
-            "booking "
-            "without fee.\n"
+            "booking without fee.\n"
             f"2. The flight was delayed by {self.delay_minutes} minutes or more: as under 1.\n"
             "3. The flight has left already: decline.\n"
             f"4. The booking was made at most {self.free_hours} hours ago: as under 1.\n"
@@ -143,8 +142,7 @@ def agent_tickets_policy(rng: random.Random, level: int) -> Item:
     }
     question = (
         f"Settle the open ticket(s) {', '.join(numbers)}, each as the policy says, once. Money that is paid back "
-        "although "
-        "the policy declines it, or more than it says, cannot be got back. Then say that you are done."
+        "although the policy declines it, or more than it says, cannot be got back. Then say that you are done."
     )
     looks = [call("policy")]
     for number in numbers:

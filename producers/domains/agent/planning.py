@@ -58,8 +58,7 @@ def agent_dependency_plan(rng: random.Random, level: int) -> Item:
     rule = "the one that takes the fewest minutes (of equal ones the first by name)" if by_time else "the first by name"
     question = (
         f"Get {target} done. Run it and whatever it needs, directly or not, each once, and no other step: some of "
-        "these "
-        f"destroy data. Whenever several steps could be run next, run {rule}. Tell me when {target} has run."
+        f"these destroy data. Whenever several steps could be run next, run {rule}. Tell me when {target} has run."
     )
     looks = [call("list_steps"), *(call("describe", step=step) for step in reversed(order))]
     runs = [call("run_step", step=step) for step in order]

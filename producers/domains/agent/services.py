@@ -74,8 +74,7 @@ def agent_api_workflow(rng: random.Random, level: int) -> Item:
     question = (
         f"The service at hand has these calls: {MANUAL}. Lists come in pages. Pay all open invoices of {name} that are "
         f"due by day {day} (that day included): put exactly these into one batch, confirm it, and answer with the "
-        "receipt "
-        "on the last line."
+        "receipt on the last line."
     )
     pages = -(-len(world["customers"]) // world["size"])
     mine = [one["id"] for one in world["invoices"] if one["customer"] == customer["id"]]

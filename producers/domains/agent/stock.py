@@ -79,8 +79,7 @@ def agent_inventory(rng: random.Random, level: int) -> Item:
         "target: first by transfers, where other warehouses have more than their own target, as much of that as is "
         "needed, warehouses in alphabetical order; and what then still lacks is ordered from the supplier, in whole "
         "packs, as few as are enough. Leave all other articles alone; where a supplier does not deliver, order "
-        "nothing. "
-        "Say what you did."
+        "nothing. Say what you did."
     )
     looks = [call("stock", warehouse=one) for one in houses] + [call("supplier", sku=sku) for sku in low]
     sends = [call("transfer", sku=sku, source=one, target=house, quantity=many) for sku, one, many in moves]
