@@ -10,14 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("log_bytes", "event_path", "sandbox", "learner_step", "rescoring")
+BENCHMARKS = ("log_bytes", "event_path", "sandbox", "learner_step", "rescoring", "curriculum")
 BY_NAME = ("rescoring_large",)
 """Those that take minutes, and run only when they are asked for."""
 
 
 def run_here(name: str) -> bool:
     """Measure in this process, print the figures, and return whether all hold."""
-    figures = importlib.import_module(f"bench.{name}").measure()
+    figures = list(importlib.import_module(f"bench.{name}").measure())
     for figure in figures:
         print(json.dumps(figure), flush=True)
     return all(figure["holds"] for figure in figures)

@@ -1,8 +1,8 @@
-"""Generating rollouts with the demo's policy on one core: what scoring history again is compared with.
+"""Sampling rollouts with the demo's policy on one core, and nothing else: the least that generating again can take.
 
 The generator's own mind and sampler do it, with as many slots as in a run, on the demo's tasks. Around them is no log:
 what is written is encoded and counts as durable, and a program's outcome is there at once, a failure where the domain
-has a second turn. So it is faster than any run.
+has a second turn. So it is faster than any run; bench/looping.py is one.
 """
 
 import time

@@ -4,8 +4,12 @@ Raw is confluent-kafka alone: consuming every record of a history (bench/histori
 reward's size and envelope as there are rollouts, which were made before. The pass is `rollog rescore --verifier
 exact_match --apply` without its start, which asks where the log ends and declares the scoring: reading, folding,
 scoring, comparing, writing until all is durable. Both run in a process of their own that is pinned to one core, client
-threads included, and open their clients within the time that is measured; the broker has the other cores. Generating
-is bench/generating.py, on that core too. Memory is the resident peak of a pass over a small and a large history.
+threads included, and open their clients within the time that is measured; the broker has the other cores.
+
+Generating again is what there is to do without rescoring: to issue, generate, execute and verify as many rollouts on
+that core, everything on the log (bench/looping.py). Beside it, without a bar, stands what the policy's sampler does
+there alone, without a log, a sandbox or a verifier (bench/generating.py). Memory is the resident peak of a pass over a
+small and a large history.
 """
 
 import json
@@ -88,10 +92,14 @@ def be_alone(what: str, bootstrap: str, namespace: str, home: str) -> None:
     """Be that process."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     log = LogSettings(bootstrap=bootstrap, namespace=namespace)
-    if what == "generate":
-        from bench.generating import rollouts_per_s  # with torch, which the others are measured without
+    if what == "sample":
+        from bench import generating  # with torch, which the others are measured without
 
-        figure = rollouts_per_s()
+        figure = generating.rollouts_per_s()
+    elif what == "generate":
+        from bench import looping
+
+        figure = looping.rollouts_per_s(log, Path(home))
     else:
         figure = raw_s(log) if what == "raw" else pass_s(log, Path(home))
     print(json.dumps({"figure": figure, "mb": peak_mb()}))
@@ -111,7 +119,9 @@ def measure(small: int = SMALL, large: int = LARGE) -> list[dict[str, Any]]:
         num_records = [fill(log, num) for log, num in zip(logs, (small, large), strict=True)][1]
         raw = alone("raw", logs[1], home)
         peaks = [alone("pass", log, home) for log in logs]
-    passed, generated = peaks[1], alone("generate", logs[0], Path())
+        loop = LogSettings(bootstrap=broker.bootstrap, namespace="loop.")
+        generated, sampled = alone("generate", loop, home), alone("sample", loop, home)
+    passed = peaks[1]
     rate = large / passed["figure"]
     ratio, against = raw["figure"] / passed["figure"], rate / generated["figure"]
     memory = passed["mb"] / peaks[0]["mb"]
@@ -123,7 +133,9 @@ def measure(small: int = SMALL, large: int = LARGE) -> list[dict[str, Any]]:
         line("rescore", rate, "rollouts/s"),
         line("rescore_records", num_records / passed["figure"], "records/s"),
         line("rescore_raw_client", large / raw["figure"], "rollouts/s"),
+        line("rescore_of_sampler_alone", rate / sampled["figure"], "ratio"),
         line("rescore_generating", generated["figure"], "rollouts/s"),
+        line("rescore_sampler_alone", sampled["figure"], "rollouts/s"),
         line("rescore_memory", passed["mb"], "MiB"),
     ]
 

@@ -37,6 +37,15 @@ class Telemetry:
             "shadow_rewards", "Shadow rewards beside live ones.", ["scoring", "domain", "outcome"], **metric
         )
         self.alerts = Counter("alerts", "Alerts raised.", ["signal", "domain"], **metric)
+        self.mix_weight = Gauge("mix_weight", "Share of the groups, by the newest mix.", ["domain"], **metric)
+        self.mix_level = Gauge("mix_level", "Level that is issued, by the newest mix.", ["domain"], **metric)
+        self.zero_variance = Gauge(
+            "zero_variance", "Share of the last groups whose rewards were all alike.", ["domain"], **metric
+        )
+        self.generated_tokens = Counter("generated_tokens", "Tokens that the policy drew.", ["domain"], **metric)
+        self.trained_tokens = Counter(
+            "trained_tokens", "Of those, what steps were taken on: the effective share.", ["domain"], **metric
+        )
         self.lag = Gauge("lag", "Events on the log that were not taken yet.", ["topic"], **metric)
         self.staleness = Histogram("staleness", "Versions behind, by token.", ["domain"], buckets=STALENESS, **metric)
         self._in_flight = Gauge("in_flight", "Pieces of work taken and not finished.", **metric)

@@ -249,6 +249,7 @@ class Generator:
             sampling=record.sampling,
             seed=turns.turn_seed(record, job.sample, step.turn),
             policy_version=record.policy_version,
+            hint=record.gold[step.turn] if step.turn < len(record.gold) else "",
         )
         job.queued_s = time.monotonic() - job.ready_s
         self.sampler.submit(job.request)
@@ -282,6 +283,7 @@ class Generator:
         )
         self.telemetry.seconds.labels("queue", turn.domain).observe(turn.queued_s)
         self.telemetry.seconds.labels("generate", turn.domain).observe(turn.generate_s)
+        self.telemetry.generated_tokens.labels(turn.domain).inc(len(turn.token_ids))
         self._write(job, turn, turns.turn_id(job.rollout_id, turn.turn))
 
     def _write_end(self, task: OpenTask, sample: int, why: EndReason) -> None:

@@ -3,19 +3,23 @@
 What must hold: the tasks of a run are the places 0, 1, 2, ... of one fixed sequence, each issued once, whatever was
 killed when. The log is the only memory: on start the issued ids are read back, and the first place missing is next.
 Every command to use a scoring that is on the log at the start is obeyed before the first task is issued, a later one
-from the first task after it was read; a task says itself under which scoring it was issued.
+from the first task after it was read; a task says itself under which scoring it was issued. Where the curriculum is on,
+the mix decides domain and level, and each task says which one did.
 """
 
 import itertools
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from consumers.raw import RawRecord
 from consumers.reader import Reader, Start
 from consumers.runtime import Runtime
 from producers.admission import Admission
+from producers.balancing import Balance, read_ledger, read_mixes
+from producers.blobs import BlobStore
 from producers.publisher import Publisher
 from producers.tasks import check_domains, train_task, train_task_id
 from schemas.commands import CommandGiven
@@ -42,9 +46,10 @@ def run_issuer(runtime: Runtime) -> None:
         publisher.publish(publisher.dead_letter(raw, stage="issuer", error=error))
 
     admission = Admission.of(settings)
+    is_mixed = settings.curriculum.enabled
     reader = Reader(
         runtime.log,
-        ("decisions", "steps", "commands"),
+        ("decisions", "steps", "commands", *(["mixes"] if is_mixed else [])),
         blob_dir=runtime.blob_dir,
         start="beginning",
         on_undecodable=put_aside,
@@ -52,28 +57,39 @@ def run_issuer(runtime: Runtime) -> None:
     try:
         in_use = read_in_use(runtime)
         indices = places_to_issue(settings, read_issued(runtime, in_use), admission)
+        balance = read_balance(runtime) if is_mixed else None
         while not runtime.stop.is_set():
             for event in reader.poll(timeout_s=POLL_S):
                 if isinstance(event.record, CommandGiven) and in_use.take(event):
                     log.info("%s: obeyed from here on: %s", event.position, event.record.arguments)
                 admission.take(event.record)
+                if balance is not None:
+                    balance.take(event.record)
                 telemetry.events.labels(event.position.topic if event.position else "", "in").inc()
-            if admission.num_admitted:
+            if admission.num_admitted and (balance is None or balance.is_open):
                 places = list(itertools.islice(indices, admission.num_admitted))
-                issue(runtime, publisher, places, admission, in_use)
+                issue(runtime, publisher, places, admission, in_use, balance=balance)
     finally:
         reader.close()
         publisher.close()
 
 
-def issue(runtime: Runtime, publisher: Publisher, indices: list[int], admission: Admission, in_use: InUse) -> None:
+def issue(
+    runtime: Runtime,
+    publisher: Publisher,
+    indices: list[int],
+    admission: Admission,
+    in_use: InUse,
+    *,
+    balance: Balance | None = None,
+) -> None:
     """Write the tasks at these places, and return once they are durable."""
     telemetry, start_s = runtime.telemetry, time.monotonic()
     telemetry.pending(len(indices))
     with telemetry.busy():
         events = []
         for index in indices:
-            task = train_task(runtime.settings, index, in_use)
+            task = train_task(runtime.settings, index, in_use, None if balance is None else balance.choose(index))
             admission.issue(task.task_id, task.scoring_id)
             events.append(publisher.event(task, id=task.task_id, key=task.task_id, correlation_id=task.task_id))
         publisher.send_all(events)
@@ -82,6 +98,15 @@ def issue(runtime: Runtime, publisher: Publisher, indices: list[int], admission:
     for event in events:
         telemetry.seconds.labels("issue", event.record.domain).observe(seconds_each)
     telemetry.progress(num_pending=0)
+
+
+def read_balance(runtime: Runtime) -> Balance:
+    """Return the order of domains, as far as tasks and mixes on the log have decided it. Raises LogError."""
+    open_reader = partial(Reader, runtime.log, blob_dir=runtime.blob_dir)
+    ledger = read_ledger(open_reader, runtime.settings.run, BlobStore(runtime.blob_dir))
+    balance = Balance(runtime.settings)
+    balance.recall(ledger, read_mixes(open_reader))
+    return balance
 
 
 def read_in_use(runtime: Runtime) -> InUse:

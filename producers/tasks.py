@@ -9,10 +9,13 @@ import random
 
 import msgspec
 
+from producers.dispatch import Choice
 from producers.domains.catalogue import get_domain
-from producers.domains.interface import Item
+from producers.domains.files import file_domain
+from producers.domains.interface import Domain, Item
 from schemas import ids
 from schemas.config import Settings
+from schemas.curriculum import DomainFacts
 from schemas.errors import ConfigError
 from schemas.scorings import ALL_DOMAINS, Scoring, VerifierChoice
 from schemas.tasks import ExecutionSpec, SamplingParams, Split, TaskIssued, VerifierSpec
@@ -25,9 +28,24 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 def check_domains(settings: Settings) -> None:
     """Raise ConfigError where a domain is not known or none has a weight."""
     for name in settings.tasks.domains:
-        get_domain(name)
+        domain_of(settings, name)
     if not sum(settings.tasks.domains.values()) > 0:
         raise ConfigError(f"tasks.domains = {settings.tasks.domains}: all weights are 0; give one more than that")
+
+
+def domain_of(settings: Settings, name: str) -> Domain:
+    """Return the domain of that name: a file that the settings name, else one of the catalogue. Raises ConfigError."""
+    file = settings.tasks.files.get(name)
+    return get_domain(name) if file is None else file_domain(name, file)
+
+
+def facts_of(settings: Settings) -> dict[str, DomainFacts]:
+    """Return what the catalogue knows of each domain that the settings name. Raises ConfigError."""
+    found = {name: domain_of(settings, name) for name in settings.tasks.domains}
+    return {
+        name: DomainFacts(family=one.family, levels=one.levels, max_tokens=one.max_tokens)
+        for name, one in found.items()
+    }
 
 
 def domain_at(settings: Settings, index: int) -> str:
@@ -42,20 +60,33 @@ def domain_at(settings: Settings, index: int) -> str:
     return weighted[-1][0]
 
 
-def train_task(settings: Settings, index: int, in_use: InUse | None = None) -> TaskIssued:
-    """Return the training task at `index`, from 0, under the scoring that is in use. Raises ConfigError."""
+def train_task(settings: Settings, index: int, in_use: InUse | None = None, choice: Choice | None = None) -> TaskIssued:
+    """Return the training task at `index`, from 0, under the scoring that is in use and as a mix chose it.
+
+    Without a choice the settings say domain and level. Raises ConfigError.
+    """
+    chosen = settings if choice is None else settings_for(settings, choice)
     task = make_task(
-        settings,
+        chosen,
         task_id=train_task_id(settings, index),
-        domain=domain_at(settings, index),
+        domain=domain_at(settings, index) if choice is None else choice.domain,
         split="train",
         index=index,
-        num_samples=settings.tasks.num_samples,
-        sampling=settings.sampling,
+        num_samples=chosen.tasks.num_samples,
+        sampling=chosen.sampling,
         policy_version=None,
     )
+    if choice is not None:
+        task = msgspec.structs.replace(task, mix_version=choice.mix_version)
     scoring = None if in_use is None else in_use.scoring_for(task.domain)
     return task if scoring is None else under(task, scoring)
+
+
+def settings_for(settings: Settings, choice: Choice) -> Settings:
+    """Return the settings with the level and the sampling that a mix chose."""
+    num_samples = choice.num_samples or settings.tasks.num_samples
+    tasks = msgspec.structs.replace(settings.tasks, level=choice.level, num_samples=num_samples)
+    return msgspec.structs.replace(settings, tasks=tasks, sampling=choice.sampling or settings.sampling)
 
 
 def under(task: TaskIssued, scoring: Scoring) -> TaskIssued:
@@ -123,7 +154,7 @@ def make_task(
     policy_version: int | None,
 ) -> TaskIssued:
     """Return a task of a domain with the item that seed, split, domain and index draw."""
-    found = get_domain(domain)
+    found = domain_of(settings, domain)
     item = draw_item(settings, domain=domain, split=split, index=index)
     if found.max_tokens > sampling.max_tokens:
         sampling = msgspec.structs.replace(sampling, max_tokens=found.max_tokens)
@@ -170,4 +201,4 @@ def verifier_for(settings: Settings, domain: str, split: Split, own: VerifierSpe
 def draw_item(settings: Settings, *, domain: str, split: Split, index: int) -> Item:
     """Return the problem at a place of a split."""
     rng = random.Random(ids.derive_seed(settings.seed, split, domain, index))
-    return get_domain(domain).item(rng, settings.tasks.level, split == "held_out")
+    return domain_of(settings, domain).item(rng, settings.tasks.level, split == "held_out")

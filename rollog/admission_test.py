@@ -2,8 +2,9 @@
 
 Of every level: the gold rollout is worth 1; an empty one, garbage, and the prompt said back are worth next to nothing;
 what the domain calls wrong too, and what it calls partial is in between; the task says the same after JSON and after
-MessagePack. The same seed is the same item in another process; of many items nearly all are different, in each split;
-and what has to be got right grows with the level.
+MessagePack. The same seed is the same item in another process, unless the domain says otherwise; of many items nearly
+all are different, and what has to be got right grows with the level. Of puzzles and of files, which are others' to
+make, how many are different is only counted, and levels are theirs.
 """
 
 import json
@@ -23,9 +24,12 @@ from schemas.errors import ConfigError
 from schemas.events import Position
 from schemas.tasks import SamplingParams, TaskIssued
 from streams.running import Runner
+from streams.verifiers.parts.checking import check_spec
 
 NEXT_TO_NOTHING = 0.05
-NUM_ITEMS, NUM_DIFFERENT = 1000, 990
+NUM_ITEMS, NUM_DIFFERENT, NUM_OF_OTHERS = 1000, 990, 50
+GENERATED = ("demo", "downstream")
+"""Tiers of domains that make up as many items as are asked for."""
 NUM_IN_OTHER_PROCESS = 20
 NUM_FOR_DIFFICULTY = 60
 GARBAGE = ("xq7 zzv -- 0x", "```\n)(\n```", '{"a": [}')
@@ -63,29 +67,33 @@ def admit(
     *,
     elsewhere: list[str] | None = None,
     num_items: int = 2,
-    num_drawn: int = NUM_ITEMS,
+    num_drawn: int = 0,
 ) -> Admission:
-    """Test a domain, `num_items` items of each level played; `num_drawn` are drawn to see how many are different.
+    """Test a domain, `num_items` items of each level played.
 
+    `num_drawn` are drawn to see how many are different, by default as many as the tier asks for;
     `elsewhere` is what `drawn_elsewhere` says of it; None asks.
     """
+    num_drawn = num_drawn or (NUM_ITEMS if domain.tier in GENERATED else NUM_OF_OTHERS)
     faults: list[Fault] = []
     num_played = 0
     for level in range(domain.levels):
         for seed in range(num_items):
             item = domain.item(random.Random(f"{domain.name}/{level}/{seed}"), level, seed % 2 == 1)
+            faults += check_item(item, level)
             for what, texts, low, high in trials(item):
                 num_played += 1
                 faults += try_out(domain, item, level, what, texts, low, high, runner)
     num_different = len({question_digest(item) for item in draws(domain, num_drawn)})
-    if num_different < num_drawn * NUM_DIFFERENT // NUM_ITEMS:
+    if domain.tier in GENERATED and num_different < num_drawn * NUM_DIFFERENT // NUM_ITEMS:
         faults.append(Fault(level=-1, what="variety", got=f"{num_different} different of {num_drawn}"))
     elsewhere = drawn_elsewhere([domain.name])[domain.name] if elsewhere is None else elsewhere
     here = digests(domain.name)
-    if elsewhere != here:
+    if domain.is_reproducible and elsewhere != here:
         num = sum(a != b for a, b in zip(here, elsewhere, strict=False))
         faults.append(Fault(level=-1, what="same seed, same item", got=f"{num} of {len(here)} differ elsewhere"))
-    faults += check_levels(domain)
+    if domain.tier in GENERATED:
+        faults += check_levels(domain)
     return Admission(
         name=domain.name,
         num_played=num_played,
@@ -93,6 +101,15 @@ def admit(
         num_drawn=num_drawn,
         faults=tuple(faults),
     )
+
+
+def check_item(item: Item, level: int) -> list[Fault]:
+    """Return what is wrong with an item before it is played: a spec that nothing can be judged by."""
+    try:
+        check_spec(item.verifier)
+    except ConfigError as error:
+        return [Fault(level=level, what="verifier", got=str(error))]
+    return []
 
 
 def draws(domain: Domain, num: int) -> Iterator[Item]:

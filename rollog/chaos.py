@@ -25,7 +25,7 @@ from rollog.demo import demo_settings, fresh_run, shown, with_signals
 from rollog.exit_codes import ExitCode
 from rollog.observer import Observer
 from rollog.resolve import home_dir
-from rollog.services import SERVICES
+from rollog.services import SERVICES, services_of
 from rollog.up import Up, first_of, running
 from schemas.config import LogSettings
 from schemas.errors import StuckError
@@ -71,10 +71,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     delay_s: float
 
 
-def plan_kills(seed: int, *, steps: int) -> list[Plan]:
+def plan_kills(seed: int, *, steps: int, services: Sequence[str]) -> list[Plan]:
     """Return every service in turn, more up to the number wanted, and the broker among them; spread over the run."""
     rng = random.Random(seed)
-    victims: list[str] = list(SERVICES)
+    victims = list(services)
     rng.shuffle(victims)
     victims += rng.sample(victims, NUM_KILLS - len(victims))
     victims.insert(rng.randrange(2, NUM_KILLS), "broker")
@@ -90,7 +90,7 @@ def run_chaos(seed: int, files: Sequence[Path], flags: Sequence[str], *, home: P
     console, places = Console(stderr=True), home_dir(home)
     settings = demo_settings(seed, files, [*SETTINGS, *flags])
     settings = fresh_run(settings, places, prefix=f"chaos-{seed}")
-    plans = plan_kills(seed, steps=settings.learner.steps)
+    plans = plan_kills(seed, steps=settings.learner.steps, services=services_of(settings))
 
     async def work() -> list[Figure]:
         async with running(settings, home=places, say=console.print) as up:

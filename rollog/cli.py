@@ -201,7 +201,7 @@ def chaos(
 
 def mount() -> None:
     """Add the verbs that have modules of their own."""
-    from rollog import diff_cli, fork_cli, history_cli, recall_cli, rescore_cli, using
+    from rollog import curriculum_cli, diff_cli, fork_cli, history_cli, recall_cli, rescore_cli, using
     from rollog.broker.cli import app as broker
     from rollog.domains_cli import app as domains
     from rollog.tapes import history as tape_history
@@ -219,6 +219,7 @@ def mount() -> None:
     recall_cli.mount(app)
     fork_cli.mount(app)
     diff_cli.mount(app)
+    curriculum_cli.mount(app)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from schemas.evals import EvalScored
 from schemas.events import Event, Position
 from schemas.executions import ExecutionFinished
 from schemas.ids import derive_id, task_id
+from schemas.mixes import MixRevised, mix_id
 from schemas.policies import PolicyPublished
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
@@ -63,6 +64,8 @@ def expected_id_of_policy(record: Any) -> str | None:
             return eval_id(record)
         case AlertRaised():
             return alert_id(record)
+        case MixRevised():
+            return mix_id(record.run_id, record.version)
         case LogSealed():
             return seal_id(record)
         case DeadLetter():

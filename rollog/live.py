@@ -14,7 +14,7 @@ from rich.text import Text
 from rollog.alerting import line_of
 from rollog.figures import Figures
 from rollog.observer import Observer
-from rollog.services import SERVICES
+from rollog.services import services_of
 from rollog.up import first_of, running, told_to_stop
 from schemas.config import Settings
 
@@ -68,7 +68,7 @@ def latest_evaluation(observer: Observer) -> dict[str, float]:
 def table(observer: Observer) -> Group:
     """Return the state as tables: services, then domains, then one line of the whole."""
     services = Table("service", "in/s", "out/s", "in flight", "lag", "busy", "restarts", box=None, pad_edge=False)
-    for name in SERVICES:
+    for name in services_of(observer.up.settings):
         instance = f"{name}-0"
         figures, (taken, written) = observer.figures.get(instance), observer.rates.get(instance, (0.0, 0.0))
         restarts = str(observer.up.supervisor.restarts.get(instance, 0))

@@ -20,9 +20,14 @@ class Options(Selection, frozen=True, kw_only=True):
         """Return whether a rollout waits for the reward that it had."""
         return self.only_invalid or bool(self.conditions)
 
+    @property
+    def wants_all(self) -> bool:
+        """Return whether every rollout of the tasks that count does."""
+        return self.policy is None and not self.needs_reward and not self.rollouts
+
     def wants(self, rollout: Finished) -> bool:
         """Return whether this rollout counts."""
-        if self.policy is None and not self.needs_reward and not self.rollouts:
+        if self.wants_all:
             return True
         reward = rollout.group.rewards.get(rollout.sample)
         if self.only_invalid and (reward is None or reward.value is not None):

@@ -20,6 +20,7 @@ from schemas.errors import ConfigError
 
 SERVICES: dict[str, str] = {
     "issuer": "producers.issuer:run_issuer",
+    "curriculum": "streams.curriculum.service:run_curriculum",
     "evaluator": "streams.evaluator:run_evaluator",
     "generator": "producers.generator:run_generator",
     "executor": "streams.executor:run_executor",
@@ -30,6 +31,11 @@ SERVICES: dict[str, str] = {
     "sealer": "streams.sealer:run_sealer",
 }
 """In the order of stopping: first what brings in new work, last what uses it up."""
+
+
+def services_of(settings: Settings) -> list[str]:
+    """Return the services that a run has, in the order of stopping: those that would only wait are not started."""
+    return [name for name in SERVICES if name != "curriculum" or settings.curriculum.enabled]
 
 
 def load_service(name: str) -> Callable[[Runtime], None]:

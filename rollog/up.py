@@ -2,8 +2,8 @@
 
     up (this process, one event loop)
      |-- broker    only where no cluster is configured and none runs yet; started first, stopped last
-     |-- issuer, evaluator, generator, executor, verifier, assembler, learner, sealer    one process each, stopped in
-     |   this order
+     |-- issuer, curriculum, evaluator, generator, executor, verifier, assembler, learner, sealer    one process each,
+     |   stopped in this order
 
 What must hold: whatever ends unasked is started again; whatever is stopped loses nothing; no process is left.
 """
@@ -22,7 +22,7 @@ import msgspec
 
 from rollog.broker import EmbeddedBroker
 from rollog.resolve import client_to_environ, save
-from rollog.services import SERVICES
+from rollog.services import services_of
 from rollog.supervisor import Backoff, Command, Supervisor, wait_or_timeout
 from rollog.template import ONE_THREAD, Template
 from rollog.topics import check_topics, create_topics
@@ -128,7 +128,7 @@ async def running(settings: Settings, *, home: Path, say: Say) -> AsyncIterator[
             settings = msgspec.structs.replace(settings, log=log)
         await asyncio.to_thread(prepare_topics, settings)
         supervisor = Supervisor(
-            [service_command(name, settings, saved, home=home) for name in SERVICES],
+            [service_command(name, settings, saved, home=home) for name in services_of(settings)],
             spawn=template.spawn,
             on_exit=lambda name, code: say(f"{name} ended with status {code}; see {run_dir / 'logs'}"),
         )

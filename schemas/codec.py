@@ -79,21 +79,28 @@ def encode_headers(event: Event[Any]) -> list[tuple[str, bytes]]:
 
 
 class EnvelopeForm:
-    """`encode_headers` for many events of one type and one source."""
+    """`encode_headers` for many events of one type and one source, of which many have one time."""
 
     def __init__(self, record: type[Any], *, source: str) -> None:
-        self._constant = (("ce_type", TYPES[record].encode()), ("ce_source", source.encode()))
+        self._type, self._source = ("ce_type", TYPES[record].encode()), ("ce_source", source.encode())
+        self._content_type = ("content-type", CONTENT_TYPE)
+        self.set_time(0.0)
+
+    def set_time(self, time_s: float) -> None:
+        """Give what follows this time, in seconds since the epoch."""
+        self._time = ("ce_time", encode_time(time_s))
 
     def headers(
-        self, event_id: str, time_s: float, *, subject: str, cause: bytes, correlation: bytes, trace: bytes
+        self, event_id: str, *, subject: str, cause: bytes, correlation: bytes, trace: bytes
     ) -> list[tuple[str, bytes]]:
         """Return the envelope of an event about something, with a cause; `trace` may be empty."""
         headers = [
             ("ce_specversion", b"1.0"),
             ("ce_id", event_id.encode()),
-            *self._constant,
-            ("ce_time", encode_time(time_s)),
-            ("content-type", CONTENT_TYPE),
+            self._type,
+            self._source,
+            self._time,
+            self._content_type,
             ("ce_subject", subject.encode()),
             ("ce_causationid", cause),
             ("ce_correlationid", correlation),

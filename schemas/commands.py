@@ -10,8 +10,8 @@ class CommandGiven(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     command: str
-    """`declare_scoring`, `use_scoring`, `quarantine`, `lift_quarantine`, `rollback`, `fork`; `stop_issuing`,
-    `pause_domain` and the like."""
+    """`declare_scoring`, `use_scoring`, `quarantine`, `lift_quarantine`, `rollback`, `fork`, `set_mix`;
+    `stop_issuing` and the like."""
     target: str
     """What it is about: a domain, a run, a policy, a rollout."""
     arguments: dict[str, str | float | bool] = {}

@@ -6,15 +6,18 @@ A key that is not here fails, so does a combination that cannot work; both name 
 import json
 import tomllib
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from schemas.alerts import Signal
+from schemas.curriculum import CurriculumSettings, check_curriculum
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
 from schemas.scorings import ALL_DOMAINS, LIVE, VerifierChoice
+from schemas.taskfiles import TaskFile
 from schemas.tasks import SamplingParams
 
 
@@ -46,7 +49,9 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What is issued."""
 
     domains: dict[str, float] = msgspec.field(default_factory=lambda: {"verbs": 1.0, "repair": 1.0})
-    """Weight by domain."""
+    """Weight by domain; a name with a `*` is all domains of such names, which share it."""
+    files: dict[str, TaskFile] = {}
+    """Domains of one's own by name, whose tasks are in a file or in folders; to be named in `domains`, too."""
     level: int = 0
     num_samples: int = 8
     """Rollouts of one task: the group."""
@@ -73,8 +78,10 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Sequences decoded at once."""
     num_threads: int = 1
     logprob_dtype: Literal["f4", "f2"] = "f4"
-    script: Literal["half_right", "shortcut"] = "half_right"
-    """Of the scripted sampler: `shortcut` mostly writes what runs whatever was asked."""
+    script: Literal["half_right", "shortcut", "novice", "fair", "expert", "mixed"] = "half_right"
+    """Of the scripted sampler. `half_right` and `shortcut` answer the demo's domains, `shortcut` mostly by what runs
+    whatever was asked; the others say what each task holds as right, in 20, 50 or 90 of 100 rollouts, or in as many as
+    one of these three, by the rollout."""
     script_tokens: Literal["bytes", "policy"] = "bytes"
     """Of the scripted sampler: in whose tokens it writes; a policy can train on its own only."""
 
@@ -228,6 +235,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     learner: LearnerSettings = LearnerSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     alerts: AlertSettings = AlertSettings()
+    curriculum: CurriculumSettings = CurriculumSettings()
 
 
 Tree = dict[str, Any]
@@ -237,7 +245,11 @@ def merge(base: Tree, over: Tree) -> Tree:
     """Return `base` with `over` laid on it, table by table."""
     merged = dict(base)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict) and key not in ("domains", "objective")
+        both = (
+            isinstance(value, dict)
+            and isinstance(merged.get(key), dict)
+            and key not in ("domains", "files", "objective")
+        )
         merged[key] = merge(merged[key], value) if both else value
     return merged
 
@@ -317,13 +329,14 @@ def check(settings: Settings) -> None:
     if not settings.tasks.domains or any(weight < 0 for weight in settings.tasks.domains.values()):
         raise ConfigError(f"tasks.domains = {settings.tasks.domains}: wanted at least one domain, no weight below 0")
     for domain in settings.tasks.verifiers:
-        if domain not in (ALL_DOMAINS, *settings.tasks.domains):
+        if domain != ALL_DOMAINS and not any(fnmatchcase(domain, name) for name in settings.tasks.domains):
             known = ", ".join(settings.tasks.domains)
             raise ConfigError(
                 f"tasks.verifiers.{domain} = {settings.tasks.verifiers[domain]!r}: no task of such a domain is issued; "
                 f"wanted one of tasks.domains ({known}), or {ALL_DOMAINS!r} for every other one"
             )
     check_judge(settings.verifier)
+    check_curriculum(settings.curriculum, settings.tasks.domains)
     check_together(settings)
 
 

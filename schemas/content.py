@@ -12,6 +12,7 @@ import msgspec
 from schemas.ids import digest_of
 
 ENCODER = msgspec.msgpack.Encoder()
+LISTS = (list, tuple)
 
 
 def record_digest(record: object) -> str:
@@ -21,11 +22,13 @@ def record_digest(record: object) -> str:
 
 def content_of(value: Any) -> Any:
     """Return the value with every record in it as a map of what differs from its default."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, msgspec.Struct):
         tag, fields = fields_of(type(value))
         found = {name: content_of(got) for name, default in fields if (got := getattr(value, name)) != default}
         return {"type": tag, **found} if tag is not None else found
-    if isinstance(value, list | tuple):
+    if isinstance(value, LISTS):
         return [content_of(one) for one in value]
     if isinstance(value, dict):
         return {key: content_of(one) for key, one in value.items()}

@@ -18,6 +18,7 @@ from schemas.evals import EvalScored
 from schemas.executions import ExecutionFinished
 from schemas.feedback import FeedbackGiven
 from schemas.limits import MAX_RECORD_BYTES
+from schemas.mixes import MixRevised
 from schemas.policies import PolicyPublished
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
@@ -149,6 +150,14 @@ TOPICS: dict[str, Topic] = {
             records=(AlertRaised,),
             key="run_id",
             written_by="alerts",
+            by_task=False,
+        ),
+        Topic(
+            name="mixes",
+            purpose="How much of each domain is issued, and at which level.",
+            records=(MixRevised,),
+            key="run_id",
+            written_by="curriculum",
             by_task=False,
         ),
         Topic(

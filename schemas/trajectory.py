@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from schemas.events import Event
-from schemas.executions import ExecutionFinished, Outcome
+from schemas.executions import Action, ExecutionFinished, Outcome
 from schemas.rewards import RewardScored
 from schemas.rollouts import EndReason, RolloutEnded, TurnGenerated
 from schemas.tasks import ExecutionSpec, TaskIssued
+from schemas.tools import find_call
 
 R = TypeVar("R")
 Slot = dict[Any, Event[R]]
@@ -24,6 +25,8 @@ PLACEHOLDER = re.compile(r"\{(stdout|stderr|stderr_last_line|status)\}")
 
 class Trajectory:
     """One sample: its turns, what came of them, its end and its rewards."""
+
+    __slots__ = ("ended", "executions", "rewards", "turns")
 
     def __init__(self) -> None:
         self.turns: Slot[TurnGenerated] = {}
@@ -53,11 +56,12 @@ class Trajectory:
         """Return whether it ended and all its turns, and their executions, are here."""
         if None not in self.ended:
             return False
-        end, turns = self.ended[None].record, self.turns
+        end, turns, executions = self.ended[None].record, self.turns, self.executions
         for turn in range(end.num_turns):
-            if turn not in turns:
+            event = turns.get(turn)
+            if event is None:
                 return False
-            if turn not in self.executions and end.why != "deadline" and turns[turn].record.action is not None:
+            if event.record.action is not None and turn not in executions and end.why != "deadline":
                 return False
         return True
 
@@ -173,11 +177,18 @@ def next_step(task: TaskIssued, trajectory: Trajectory) -> Generate | Wait | End
     outcome = trajectory.executions[last.turn].record.outcome
     if outcome.status == "infra_error":
         return End(why="infrastructure")
+    if is_check(task.execution, last.action):
+        return End(why="finished" if find_call(last.text) is None else "max_turns")
     if outcome.status == "ok" and task.execution.ends_on == "ok":
         return End(why="finished")
     if num_turns >= task.max_turns:
         return End(why="max_turns")
     return Generate(turn=num_turns, context=observation(task.execution, outcome))
+
+
+def is_check(execution: ExecutionSpec, action: Action) -> bool:
+    """Return whether an action is what looks at a rollout of tool calls once that is over."""
+    return execution.kind == "tools" and bool(action.cases)
 
 
 def last_tree(trajectory: Trajectory) -> bytes | None:

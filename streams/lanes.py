@@ -43,6 +43,7 @@ class Lanes:
                 attempts=settings.attempts,
                 on_error=on_error,
                 environment=judge_environment(settings.judge),
+                num_ahead=1,
             ),
         }
 

@@ -24,7 +24,7 @@ from streams.scoring import Finding, Job
 
 LENGTH = struct.Struct(">I")
 NUM_AHEAD = 16
-"""Jobs that a process has at once."""
+"""Jobs that a process has at once, where they are cheap."""
 START_S = 60.0
 """Seconds that a process may take to start."""
 CLOSE_S = 5.0
@@ -63,14 +63,16 @@ class ScoringPool:
         on_error: Callable[[BaseException], None],
         command: tuple[str, ...] = COMMAND,
         environment: Mapping[str, str] = MappingProxyType({}),
+        num_ahead: int = NUM_AHEAD,
     ) -> None:
         """Take what processes get.
 
         `on_error` hears why the pool gave up: StuckError where no process can be started. `environment` is laid on this
-        process' own.
+        process' own. With `num_ahead` 1 no job waits behind another while a process is free.
         """
         self._timeout_s, self._attempts, self._on_error = timeout_s, attempts, on_error
         self._num_processes, self._command, self._environment = num_processes, command, dict(environment)
+        self._num_ahead = num_ahead
         self._queue: asyncio.Queue[Pending] = asyncio.Queue()
         self._decoder = msgspec.msgpack.Decoder(Finding)
         self._servers: list[asyncio.Task[None]] = []
@@ -114,7 +116,7 @@ class ScoringPool:
         assert process.stdin is not None
         process.stdin.writelines(pending.frame for pending in mine)  # what its predecessor left
         while True:
-            while len(mine) < NUM_AHEAD and not (mine and self._queue.empty()):
+            while len(mine) < self._num_ahead and not (mine and self._queue.empty()):
                 pending = await self._queue.get()
                 mine.append(pending)
                 process.stdin.write(pending.frame)

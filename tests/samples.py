@@ -11,6 +11,7 @@ from schemas.decisions import Decision
 from schemas.evals import EvalScored
 from schemas.executions import Action, ExecutionFinished, ExecutionLimits, Outcome
 from schemas.feedback import FeedbackGiven
+from schemas.mixes import DomainMix, MixRevised
 from schemas.policies import PolicyPublished
 from schemas.rewards import RewardScored
 from schemas.rollouts import RolloutEnded, TurnGenerated
@@ -200,6 +201,24 @@ def alert() -> AlertRaised:
     )
 
 
+def mix(version: int = 3, **changes: Any) -> MixRevised:
+    repair = DomainMix(
+        family="code", weight=750_000, level=1.25, status="protected", ended=40, refunded=2, solve_rate=0.5,
+        advantage=0.75, zero_variance=0.25, abstained=0.125, cost_s=0.5, score=1.0, num_samples=6, sampling=SAMPLING,
+        truncated=0.0625,
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "run_id": "golden",
+        "version": version,
+        "domains": {"repair": repair, "verbs": DomainMix(family="words", weight=250_000)},
+        "cause": "status",
+        "ends": {"rewards[0]": 640, "tasks[0]": 80},
+        "config": "{}",
+        "held": True,
+    }
+    return MixRevised(**(fields | changes))
+
+
 def records() -> dict[str, Any]:
     """Return an example of every record by its name on the wire."""
     batch = Batch(
@@ -251,6 +270,7 @@ def records() -> dict[str, Any]:
             command="set_weight", target="repair", arguments={"weight": 0.5}, given_by="person", reason="too easy"
         ),
         "alert_raised": alert(),
+        "mix_revised": mix(),
         "feedback_given": FeedbackGiven(subject=f"{TASK_ID}/0", policy="policy", policy_version=5, rating=0.5),
         "log_sealed": LogSealed(
             topic="rollouts", partition=2, first=7, end=19, num_records=12, previous="sha256:07", digest="sha256:08"

@@ -3,8 +3,9 @@
 They stand in for the whole records in a `Trajectory`. What must hold: each field means what it means in its record.
 Such a record is known by its shape: it begins as today's version does and has every field that is wanted here, and
 names keep their meaning in all versions (schemas/upcasts.py). Its envelope, which costs more to read than all else, is
-not read. What has another shape is asked for its type, and what is no such record in today's version, or is a claim
-check, goes the whole way through the codec. Token arrays are skipped unseen, so that a turn whose arrays are broken is
+not read. A record that is wanted whole is known by its shape and asked for its type. What has another shape is asked
+for its type alone, and what is no such record in today's version, or is a claim check, goes the whole way through the
+codec. Token arrays are skipped unseen, so that a turn whose arrays are broken is
 held here and refused by who needs them.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from confluent_kafka import Message
 
 from consumers.raw import RawRecord, to_event
 from producers.blobs import DATAREF, BlobStore
@@ -90,20 +92,36 @@ class LeanDecoder:
     def __init__(self, topic: str, blobs: BlobStore, *, whole: frozenset[type[Any]] = frozenset()) -> None:
         """Make one for a topic; records of the classes in `whole` are decoded whole, with all checks of the codec."""
         self._blobs = blobs
-        self._by_shape: dict[int, Decode] = {}
+        self._by_shape: dict[int, tuple[Decode, bytes | None]] = {}
+        """Also the type that the envelope has to say, where it is read."""
         self._by_type: dict[Any, Decode] = {}
         for record in get_topic(topic).records:
-            is_lean = record in LEAN and record not in whole
+            is_lean, type_name = record in LEAN and record not in whole, TYPES[record].encode()
             decode = msgspec.msgpack.Decoder(LEAN[record] if is_lean else record).decode
-            self._by_type[TYPES[record].encode()] = decode
-            if is_lean:
-                self._by_shape[first_byte_of(record)] = decode
+            self._by_type[type_name] = decode
+            self._by_shape[first_byte_of(record)] = decode, None if is_lean else type_name
+
+    def records(self, keys: list[Any], messages: list[Message]) -> list[Any]:
+        """Return `record` of each message; many at a time cost less."""
+        by_shape, found = self._by_shape, []
+        try:
+            for message in messages:
+                value = message.value()
+                decode, type_name = by_shape[value[0]]
+                if type_name is None or is_plain(message.headers(), type_name):
+                    found.append(decode(value))
+            if [record.task_id.encode() for record in found] == keys:
+                return found
+        except NOT_LEAN:
+            pass
+        return [self.record(key, m.value(), m.headers) for key, m in zip(keys, messages, strict=True)]
 
     def record(self, key: Any, value: Any, envelope: Envelope) -> Any:
         """Return the record, None where the codec has to look at it."""
         try:
-            record = self._by_shape[value[0]](value)
-            if record.task_id.encode() == key:
+            decode, type_name = self._by_shape[value[0]]
+            record = decode(value)
+            if record.task_id.encode() == key and (type_name is None or is_plain(envelope(), type_name)):
                 return record
         except NOT_LEAN:
             pass
@@ -111,17 +129,21 @@ class LeanDecoder:
 
     def _record_by_type(self, key: Any, value: Any, headers: Headers) -> Any:
         try:
-            # The publisher writes the type third, and a claim check's header last.
-            name, type_name = headers[2]
+            type_name = headers[2][1]
             record = self._by_type[type_name](value)
-            is_plain = name == "ce_type" and headers[-1][0] != DATAREF
+            return record if is_plain(headers, type_name) and record.task_id.encode() == key else None
         except NOT_LEAN:
             return None
-        return record if is_plain and record.task_id.encode() == key else None
 
     def whole(self, raw: RawRecord) -> Any:
         """Return the record as the codec reads it. Raises DecodeError."""
         return to_event(raw, self._blobs).record
+
+
+def is_plain(headers: Headers | None, type_name: bytes) -> bool:
+    """Return whether a record's envelope says that type, and that the value is there itself. May raise NOT_LEAN."""
+    # The publisher writes the type third, and a claim check's header last.
+    return headers is not None and headers[2] == ("ce_type", type_name) and headers[-1][0] != DATAREF
 
 
 def first_byte_of(record: type[Any]) -> int:

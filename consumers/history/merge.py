@@ -51,15 +51,13 @@ class TopicStream:
         self._partition, self._is_over = 0, True
         self.messages: list[Message] = []
         self.times_ms: list[int] = []
-        self.ranks: list[int] = []
-        """Of each message: its stretch of time, and below it the topic's place, so that no two topics' are equal."""
         self.next = 0
         """Index of the first message that was not handed out."""
 
     def start(self, partition: int, start: int, end: int) -> None:
         """Go to a partition's range."""
         self._partition, self._position, self._end = partition, start, end
-        self.messages, self.ranks, self.next = [], [], 0
+        self.messages, self.times_ms, self.next = [], [], 0
         self._is_over = start >= end
         if not self._is_over:
             self._consumer.assign([TopicPartition(on_cluster(self._log, self.topic), partition, start)])
@@ -73,14 +71,30 @@ class TopicStream:
         while self._position < self._end:
             if self._fetch():
                 return True
-        self.messages, self.ranks, self.next = [], [], 0
+        self.messages, self.times_ms, self.next = [], [], 0
         self._consumer.unassign()
         self._is_over = True
         return False
 
     def rank(self) -> int:
-        """Return the rank of the next message, END at the end. Raises LogError."""
-        return self.ranks[self.next] if self.next < len(self.ranks) or self.fill() else END
+        """Return the rank of the next message, END at the end: its stretch of time, and below it the topic's place.
+
+        So no two topics' are equal. Raises LogError.
+        """
+        if self.next == len(self.times_ms) and not self.fill():
+            return END
+        return self.times_ms[self.next] // TOGETHER_MS * self._num_places + self._place
+
+    def take(self, limit: int) -> tuple[list[Message], list[int]]:
+        """Take the messages in hand, and their times, up to the first whose rank is over the limit."""
+        # What has a lower rank is of a stretch before this one.
+        end_ms = -((self._place - limit) // self._num_places) * TOGETHER_MS
+        times_ms, start = self.times_ms, self.next
+        stop, end = start + 1, len(times_ms)
+        while stop < end and times_ms[stop] < end_ms:
+            stop += 1
+        self.next = stop
+        return self.messages[start:stop], times_ms[start:stop]
 
     def close(self) -> None:
         """Let go."""
@@ -101,10 +115,7 @@ class TopicStream:
         self._position = max(self._position, last + 1)
         if last >= self._end:
             self.messages = messages = [m for m in messages if int(m.offset() or 0) < self._end]
-        num, place = self._num_places, self._place
-        self.times_ms = [m.timestamp()[1] for m in messages]
-        self.ranks = [time_ms // TOGETHER_MS * num + place for time_ms in self.times_ms]
-        self.next = 0
+        self.times_ms, self.next = [m.timestamp()[1] for m in messages], 0
         return bool(messages)
 
     def _note(self, message: Message) -> bool:
@@ -143,19 +154,9 @@ class MergedTopics:
                     limit = rank
             if least == END:
                 return
-            yield first.topic, *run_of(first, limit)
+            yield first.topic, *first.take(limit)
 
     def close(self) -> None:
         """Let go."""
         for stream in self.streams:
             stream.close()
-
-
-def run_of(stream: TopicStream, limit: int) -> tuple[list[Message], list[int]]:
-    """Take the messages in hand, and their times, up to the first whose rank is over the limit."""
-    start, ranks = stream.next, stream.ranks
-    stop, end = start + 1, len(ranks)
-    while stop < end and ranks[stop] < limit:
-        stop += 1
-    stream.next = stop
-    return stream.messages[start:stop], stream.times_ms[start:stop]

@@ -48,24 +48,22 @@ class History:
         """Fold a partition's range, and yield soon after something is finished or closed. Raises LogError."""
         add, open_groups, take, watched = into.add, into.open, into.take, self._watched
         for topic, messages, times_ms in self._merged.runs(partition, found.starts, found.ends):
-            decoder = self._decoders[topic]
-            decode, is_watched = decoder.record, topic == "rewards" and watched != ""
+            decoder, is_watched = self._decoders[topic], topic == "rewards" and watched != ""
+            keys = [message.key() for message in messages]
+            records = decoder.records(keys, messages)
             self.num_read += len(messages)
             into.pass_to(times_ms[0])
-            for message, time_ms in zip(messages, times_ms, strict=True):
-                key, envelope = message.key(), message.headers
-                record = decode(key, message.value(), envelope)
+            for message, key, found_record, time_ms in zip(messages, keys, records, times_ms, strict=True):
+                record = found_record or self._whole(decoder, topic, message)
                 if record is None:
-                    record = self._whole(decoder, topic, message)
-                    if record is None:
-                        continue
+                    continue
                 if is_watched and record.scoring_id == watched:
                     self._on_watched(self._whole(decoder, topic, message), position_of(topic, message))
                 group = open_groups.get(key)
                 if group is None:
-                    add(key, record, time_ms, envelope)
+                    add(key, record, time_ms, message.headers)
                 else:
-                    take[type(record)](group, record, time_ms, envelope)
+                    take[type(record)](group, record, time_ms, message.headers)
             if into.finished or into.closed:
                 yield
 

@@ -139,11 +139,10 @@ class Rollouts:
 
     def _add_turn(self, group: OpenGroup, record: Any, time_ms: int, envelope: Envelope) -> None:
         if group.is_wanted:
-            sample, turn = record.sample, record.turn
-            trajectory = trajectory_in(group, sample)
+            sample = record.sample
+            trajectory = group.samples.get(sample) or trajectory_in(group, sample)
             if trajectory is not None:
-                if turn not in trajectory.turns:
-                    trajectory.turns[turn] = Held(record)  # type: ignore[assignment]
+                trajectory.turns.setdefault(record.turn, Held(record))  # type: ignore[arg-type]
                 if trajectory.ended:
                     self._finish_if_whole(group, sample, time_ms)
 
@@ -158,11 +157,11 @@ class Rollouts:
 
     def _add_end(self, group: OpenGroup, record: RolloutEnded, time_ms: int, envelope: Envelope) -> None:
         if group.is_wanted:
-            trajectory = trajectory_in(group, record.sample)
+            sample = record.sample
+            trajectory = group.samples.get(sample) or trajectory_in(group, sample)
             if trajectory is not None:
-                if not trajectory.ended:
-                    trajectory.ended[None] = Held(record, envelope)  # type: ignore[assignment]
-                self._finish_if_whole(group, record.sample, time_ms)
+                trajectory.ended.setdefault(None, Held(record, envelope))  # type: ignore[arg-type]
+                self._finish_if_whole(group, sample, time_ms)
 
     def _add_reward(self, group: OpenGroup, record: Any, time_ms: int, envelope: Envelope) -> None:
         if record.scoring_id != self._against and not (record.own and self._against == LIVE):

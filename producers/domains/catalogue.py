@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 import random
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import entry_points
 
 from producers.domains.interface import Domain, Draw, Item, Tier
@@ -87,12 +88,18 @@ def split_domain(
 def add(found: Domain) -> None:
     """Put a domain into the catalogue. Raises ConfigError where another one has its name."""
     present = _known.get(found.name)
-    if present is not None and present.draw.__module__ != found.draw.__module__:
+    if present is not None and module_of(present) != module_of(found):
         raise ConfigError(
-            f"domain {found.name!r} of {found.draw.__module__} has the name of one of {present.draw.__module__}; "
+            f"domain {found.name!r} of {module_of(found)} has the name of one of {module_of(present)}; "
             "rename the function"
         )
     _known[found.name] = found
+
+
+def module_of(found: Domain) -> str:
+    """Return where a domain's function is defined."""
+    draw = found.draw
+    return str((draw.func if isinstance(draw, partial) else draw).__module__)
 
 
 def all_domains() -> dict[str, Domain]:

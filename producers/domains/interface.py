@@ -16,7 +16,7 @@ from schemas.content import record_digest
 from schemas.errors import ConfigError
 from schemas.tasks import ExecutionSpec, VerifierSpec
 
-Tier = Literal["demo", "downstream", "puzzle"]
+Tier = Literal["demo", "downstream", "puzzle", "file"]
 ITEMS_PER_HELD_OUT = 5
 """One item in this many is held out."""
 MOST_DRAWS = 2000
@@ -64,6 +64,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """Whose problems these are: `rollog`, or the library and its version."""
     summary: str = ""
+    is_reproducible: bool = True
+    """Whether another process draws the same item from the same seed. A task holds the whole item either way."""
     draw_split: Callable[[random.Random, int, bool], Item] | None = None
     """`(rng, level, held_out) -> Item`, of a domain that knows by itself what is held out."""
 

@@ -7,11 +7,13 @@ from schemas.config import GeneratorSettings
 def make_sampler(settings: GeneratorSettings) -> Sampler:
     """Return the sampler that the settings name. Imports only what that one needs: torch takes seconds."""
     if settings.sampler == "scripted":
-        from producers.samplers.scripted import SCRIPTS, ScriptedSampler
+        from producers.samplers.scripted import COMPETENCES, SCRIPTS, ScriptedSampler, hinted, scripted
         from producers.samplers.spelling import ByteSpelling, PolicySpelling
 
         spelling = PolicySpelling() if settings.script_tokens == "policy" else ByteSpelling()
-        return ScriptedSampler(num_slots=settings.num_slots, script=SCRIPTS[settings.script], spelling=spelling)
+        is_hinted = settings.script in COMPETENCES
+        answer = hinted(settings.script) if is_hinted else scripted(SCRIPTS[settings.script])
+        return ScriptedSampler(num_slots=settings.num_slots, answer=answer, spelling=spelling)
     from producers.samplers.transformers import TransformersSampler
 
     return TransformersSampler(num_slots=settings.num_slots, num_threads=settings.num_threads)

@@ -43,6 +43,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """With a token's place in the sequence it decides every draw."""
     policy_version: int | None = None
     """A version given to `pin`; None is the live one, whichever that is at each token."""
+    hint: str = ""
+    """What a right turn says, for samplers without a model. No other one looks at it."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):

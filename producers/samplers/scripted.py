@@ -19,6 +19,8 @@ from schemas.ids import derive_seed
 
 Script = Callable[[str, int], str]
 """`(prompt, seed) -> answer`."""
+Answer = Callable[[str, Request], str]
+"""`(whole sequence so far, request) -> answer`."""
 FUNCTIONS = {
     "plus": "add", "take": "sub", "times": "mul", "rest": "mod",
     "share": "floordiv", "larger": "max", "smaller": "min", "mix": "xor",
@@ -65,6 +67,28 @@ def rightly(prompt: str, words: list[str], numbers: list[str]) -> str:
 
 
 SCRIPTS: MappingProxyType[str, Script] = MappingProxyType({"half_right": half_right, "shortcut": shortcut})
+COMPETENCES: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
+    {"novice": (0.2,), "fair": (0.5,), "expert": (0.9,), "mixed": (0.2, 0.5, 0.9)}
+)
+"""Shares of rollouts that are right."""
+NO_ANSWER = "I do not know."
+
+
+def hinted(competence: str) -> Answer:
+    """Return what says the hint of each turn in the rollouts that are right, and loses its way in the others."""
+    shares = COMPETENCES[competence]
+
+    def answer(_prompt: str, request: Request) -> str:
+        share = shares[derive_seed(request.id, "level") % len(shares)]
+        is_right = derive_seed(request.id, "competence") % 1000 < 1000 * share
+        return request.hint if is_right or request.seed % 2 else NO_ANSWER
+
+    return answer
+
+
+def scripted(script: Script) -> Answer:
+    """Return what answers by the prompt and the seed alone."""
+    return lambda prompt, request: script(prompt, request.seed)
 
 
 class Row:
@@ -87,12 +111,12 @@ class ScriptedSampler:
         self,
         *,
         num_slots: int,
-        script: Script = half_right,
-        context_length: int = 1024,
+        answer: Answer | None = None,
+        context_length: int = 1 << 16,
         spelling: Spelling | None = None,
     ) -> None:
         self.num_slots, self.context_length = num_slots, context_length
-        self._script, self._spelling = script, spelling or ByteSpelling()
+        self._answer, self._spelling = answer or scripted(half_right), spelling or ByteSpelling()
         self._rows: dict[str, Row] = {}
         self._live: Weights | None = None
         self._pinned: dict[int, Weights] = {}
@@ -140,7 +164,7 @@ class ScriptedSampler:
             raise ConfigError(f"{request.id}: all {self.num_slots} slots are taken; ask num_free first")
         if self._live is None and request.policy_version not in self._pinned:
             raise ConfigError(f"{request.id}: policy version {request.policy_version or 'live'} was not loaded")
-        answer = self.encode(self._script(self.decode(request.prompt_ids), request.seed)).tolist()
+        answer = self.encode(self._answer(self.decode(request.prompt_ids), request)).tolist()
         self._rows[request.id] = Row(request, [*answer, self._spelling.end_id], time.monotonic())
 
     def cancel(self, request_id: str) -> bool:

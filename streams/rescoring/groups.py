@@ -37,20 +37,28 @@ class GroupTally(msgspec.Struct, kw_only=True):
     def add(self, task_id: str, before: Values, after: Values, *, min_valid: int) -> None:
         """Take one group."""
         found = effect_of(tuple(before.items()), tuple(after.items()), min_valid)
-        self.num_groups += 1
-        self.num_train_before += found.trained
-        self.num_train_after += found.trains
-        self.num_changed += found.is_other
+        self.count(found, 1)
+        self.show(task_id, found)
+
+    def count(self, found: "Effect", num: int) -> None:
+        """Take so many groups that the other rewards do this to."""
+        self.num_groups += num
+        self.num_train_before += num * found.trained
+        self.num_train_after += num * found.trains
+        self.num_changed += num * found.is_other
+        self.num_now_train += num * (found.trains and not found.trained)
+        self.num_no_longer_train += num * (found.trained and not found.trains)
+        self.num_rows += num * found.num_rows
+        self.num_sign_flips += num * found.num_sign_flips
+        self.sum_change_units += num * found.sum_change_units
+        self.max_change = max(self.max_change, found.max_change)
+
+    def show(self, task_id: str, found: "Effect") -> None:
+        """Consider a group as an example of those that begin or cease to train."""
         if found.trained != found.trains:
             examples = self.now_train if found.trains else self.no_longer_train
-            self.num_now_train += found.trains
-            self.num_no_longer_train += found.trained
             examples.append(task_id)
             shorten(examples)
-        self.num_rows += found.num_rows
-        self.num_sign_flips += found.num_sign_flips
-        self.sum_change_units += found.sum_change_units
-        self.max_change = max(self.max_change, found.max_change)
 
     def merge(self, other: "GroupTally") -> None:
         """Take all of another's."""

@@ -47,6 +47,11 @@ class Selection(Protocol):
         ...
 
     @property
+    def wants_all(self) -> bool:
+        """Return whether every rollout of the tasks that count does."""
+        ...
+
+    @property
     def reads(self) -> frozenset[type[Any]]:
         """Return the records that it needs with all their fields."""
         ...
@@ -122,6 +127,7 @@ class Pass:
         self._plan, self._on_progress = plan, on_progress
         self._writer = None if publisher is None else RewardWriter(publisher)
         self._judge = Judge(timeout_s=plan.timeout_s)
+        self._find, self._num_scored = self._judge.finding, 0
         self._known, self._has_known = Known(), False
         self.outcome = Outcome()
 
@@ -146,6 +152,7 @@ class Pass:
                 self.outcome.num_written = self._writer.num_written
         finally:
             history.close()
+        self.outcome.num_scored = self._num_scored
         self.outcome.num_records, self.outcome.num_undecodable = history.num_read, history.num_undecodable
         self.outcome.undecodable = history.undecodable
         return self.outcome
@@ -172,36 +179,37 @@ class Pass:
 
     def _settle(self, rollouts: Rollouts) -> None:
         """Score what is finished, then compare what is closed."""
+        wants = None if self._plan.selection.wants_all else self._plan.selection.wants
         for finished in rollouts.finished:
-            self._score(finished)
+            if wants is None or wants(finished):
+                self._score(finished)
         rollouts.finished.clear()
+        add_group, min_valid = self.outcome.comparison.add_group, self._plan.min_valid
         for group in rollouts.closed:
-            self.outcome.comparison.add_group(group, min_valid=self._plan.min_valid)
+            add_group(group, min_valid=min_valid)
         rollouts.closed.clear()
 
     def _score(self, finished: Finished) -> None:
         group, task = finished.group, finished.group.task
         assert task is not None
-        if not self._plan.selection.wants(finished):
-            return
         form: RewardForm | None = group.notes
         if form is None:
             group.notes = form = RewardForm(task, self._plan.scoring)
         if form.lack is not None:
             self.outcome.refused[form.lack] += 1
             return
-        sample, outcome = finished.sample, self.outcome
+        sample = finished.sample
         rollout_id = f"{task.task_id}/{sample}"
         event_id = form.event_id(rollout_id)
         known = self._known.get(event_id) if self._has_known else None
         if known is not None:
-            outcome.num_known += 1
+            self.outcome.num_known += 1
             group.found[sample] = known
             return
         if self._plan.only_known:
             return
-        judgement = form.judgement(finished.trajectory, self._judge.finding)
-        outcome.num_scored += 1
+        judgement = form.judgement(finished.trajectory, self._find)
+        self._num_scored += 1
         group.found[sample] = judgement.scored
         if self._writer is not None:
             value = form.value(rollout_id, sample, judgement)

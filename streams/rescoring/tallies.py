@@ -113,11 +113,16 @@ class DomainTally(msgspec.Struct, kw_only=True):
         self.num_solved_lost += num * (was == 1 and is_now is not None)
         self.num_solved_gained += num * (is_now == 1 and was is not None)
 
+    def would_show(self, direction: Direction, rank: int) -> bool:
+        """Return whether a rollout of that rank, the checksum of its id, is among the examples so far."""
+        kept = self.examples.get(direction, [])
+        return len(kept) < NUM_EXAMPLES or rank <= kept[-1].rank
+
     def show(self, rollout_id: str, before: float | None, after: float | None, detail: str = "") -> None:
         """Consider a rollout whose values differ as an example."""
-        rank = crc32(rollout_id.encode())
-        kept = self.examples.setdefault(direction_of(before, after), [])
-        if len(kept) < NUM_EXAMPLES or rank <= kept[-1].rank:
+        rank, direction = crc32(rollout_id.encode()), direction_of(before, after)
+        if self.would_show(direction, rank):
+            kept = self.examples.setdefault(direction, [])
             kept.append(Example(rank=rank, rollout_id=rollout_id, before=before, after=after, detail=detail[:200]))
             shorten(kept)
 

@@ -7,7 +7,7 @@ from producers.bulk import BulkPublisher
 from schemas.codec import EnvelopeForm
 from schemas.rewards import RewardScored
 
-NUM_AT_ONCE = 50
+NUM_AT_ONCE = 100
 """Rewards that have one time."""
 
 
@@ -18,7 +18,7 @@ class RewardWriter:
         self.num_written = 0
         self._publisher = publisher
         self._form = EnvelopeForm(RewardScored, source=publisher.source)
-        self._now_s = 0.0
+        self._now_ms = 0
 
     def write(self, key: bytes, rollout_id: str, value: bytes, event_id: str, cause: Headers) -> None:
         """Send a rollout's encoded reward, caused by the event with these headers.
@@ -26,17 +26,12 @@ class RewardWriter:
         Raises LogError where one before was not taken.
         """
         if not self.num_written % NUM_AT_ONCE:
-            self._now_s = time.time()
+            now_s = time.time()
+            self._form.set_time(now_s)
+            self._now_ms = int(now_s * 1000)
         caused_by, trace = id_and_trace(cause)
-        headers = self._form.headers(
-            event_id,
-            self._now_s,
-            subject=rollout_id,
-            cause=caused_by,
-            correlation=key,
-            trace=trace,
-        )
-        self._publisher.write(RewardScored, key, value, headers, int(self._now_s * 1000))
+        headers = self._form.headers(event_id, subject=rollout_id, cause=caused_by, correlation=key, trace=trace)
+        self._publisher.write(RewardScored, key, value, headers, self._now_ms)
         self.num_written += 1
 
     def flush(self) -> None:

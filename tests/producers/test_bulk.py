@@ -94,5 +94,6 @@ def test_a_form_makes_the_envelope_that_the_codec_makes(trace: str) -> None:
     event = new_event(samples.turn(), id="e", key="t", source="bulk", subject="t/0", time_s=1.25)
     event = msgspec.structs.replace(event, causation_id="c", correlation_id="t", traceparent=trace)
     form = EnvelopeForm(TurnGenerated, source="bulk")
-    made = form.headers("e", 1.25, subject="t/0", cause=b"c", correlation=b"t", trace=trace.encode())
+    form.set_time(1.25)
+    made = form.headers("e", subject="t/0", cause=b"c", correlation=b"t", trace=trace.encode())
     assert made == encode_headers(event)

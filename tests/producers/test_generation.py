@@ -9,7 +9,7 @@ import pytest
 
 from producers import turns
 from producers.samplers.interface import Weights
-from producers.samplers.scripted import ScriptedSampler
+from producers.samplers.scripted import ScriptedSampler, scripted
 from schemas.deadletters import DeadLetter
 from schemas.errors import CheckpointError, LogError
 from schemas.rollouts import RolloutEnded, TurnGenerated
@@ -126,7 +126,7 @@ def test_without_an_execution_the_turn_is_the_answer() -> None:
 
 
 def test_a_turn_that_is_cut_off_runs_nothing_and_ends_its_rollout() -> None:
-    world = World(sampler=ScriptedSampler(num_slots=4, script=long))
+    world = World(sampler=ScriptedSampler(num_slots=4, answer=scripted(long)))
     world.task(num_samples=1, sampling=SamplingParams(max_tokens=10))
     world.run()
     assert world.turns[0].finish_reason == "length"
@@ -135,7 +135,7 @@ def test_a_turn_that_is_cut_off_runs_nothing_and_ends_its_rollout() -> None:
 
 
 def test_a_full_context_ends_a_rollout_before_or_in_the_middle_of_a_turn() -> None:
-    world = World(sampler=ScriptedSampler(num_slots=4, script=long, context_length=20))
+    world = World(sampler=ScriptedSampler(num_slots=4, answer=scripted(long), context_length=20))
     world.task(0, num_samples=1, prompt="p" * 12, sampling=SamplingParams(max_tokens=30))
     world.task(1, num_samples=1, prompt="p" * 20, sampling=SamplingParams(max_tokens=30))
     world.run()

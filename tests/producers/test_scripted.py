@@ -8,7 +8,7 @@ import pytest
 
 from producers.samplers import make_sampler
 from producers.samplers.interface import Request, Weights
-from producers.samplers.scripted import shortcut
+from producers.samplers.scripted import NO_ANSWER, hinted, shortcut
 from producers.samplers.spelling import PolicySpelling
 from schemas.config import GeneratorSettings
 from schemas.errors import ConfigError
@@ -48,3 +48,17 @@ def test_an_answer_is_in_the_policys_tokens_and_ends_with_its_end(weights: Weigh
 def test_without_a_policy_there_are_no_tokens() -> None:
     with pytest.raises(ConfigError, match="no policy was loaded"):
         PolicySpelling().encode("a")
+
+
+@pytest.mark.parametrize(("competence", "share"), [("novice", 0.2), ("fair", 0.5), ("expert", 0.9), ("mixed", 0.533)])
+def test_a_competence_says_the_hint_of_all_turns_in_its_share_of_rollouts(competence: str, share: float) -> None:
+    answer = hinted(competence)
+
+    def said(rollout: int) -> set[str]:
+        turns = [Request(id=f"t/{rollout}", prompt_ids=[1], sampling=SamplingParams(), seed=seed, hint="right")
+                 for seed in range(12)]  # fmt: skip
+        return {answer("prompt", turn) for turn in turns}
+
+    found = [said(rollout) for rollout in range(2_000)]
+    assert all(one <= {"right", NO_ANSWER} and "right" in one for one in found)
+    assert sum(one == {"right"} for one in found) / 2_000 == pytest.approx(share, abs=0.04)

@@ -5,8 +5,10 @@ from collections import Counter
 import pytest
 
 from rollog.chaos import NUM_KILLS, count_between, figure, plan_kills, recovery_s
-from rollog.services import SERVICES
+from rollog.services import services_of
+from schemas.config import Settings
 
+SERVICES = services_of(Settings())
 STEADY = [index / 10 for index in range(1000)]
 """Ten a second for a hundred seconds."""
 
@@ -17,7 +19,7 @@ def without(start_s: float, end_s: float) -> list[float]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_service_is_killed_ten_kills_in_all_and_the_broker_once(seed: int) -> None:
-    plans = plan_kills(seed, steps=240)
+    plans = plan_kills(seed, steps=240, services=SERVICES)
 
     kills = Counter(plan.victim for plan in plans)
     assert kills.pop("broker") == 1
@@ -27,7 +29,7 @@ def test_every_service_is_killed_ten_kills_in_all_and_the_broker_once(seed: int)
 
 @pytest.mark.parametrize("seed", range(20))
 def test_kills_come_one_after_the_other_and_before_the_run_ends(seed: int) -> None:
-    steps = [plan.step for plan in plan_kills(seed, steps=240)]
+    steps = [plan.step for plan in plan_kills(seed, steps=240, services=SERVICES)]
 
     assert steps == sorted(set(steps))
     assert steps[0] > 0
@@ -35,8 +37,8 @@ def test_kills_come_one_after_the_other_and_before_the_run_ends(seed: int) -> No
 
 
 def test_the_seed_decides_the_plan() -> None:
-    assert plan_kills(1, steps=240) == plan_kills(1, steps=240)
-    assert plan_kills(1, steps=240) != plan_kills(2, steps=240)
+    assert plan_kills(1, steps=240, services=SERVICES) == plan_kills(1, steps=240, services=SERVICES)
+    assert plan_kills(1, steps=240, services=SERVICES) != plan_kills(2, steps=240, services=SERVICES)
 
 
 def test_output_that_never_stopped_is_back_at_once() -> None:

@@ -28,7 +28,7 @@ def test_a_verifier_is_a_kind_a_name_a_file_or_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("strict", "known are exact_match, exit_status, stdout_match and own; the settings name mine"),
+        ("strict", "known are exact_match, exit_status, parts, stdout_match and own; the settings name mine"),
         ("nowhere.json", "nowhere.json"),
         ('{"kind": "gone"}', "'gone' is not known"),
         ('{"kind": "exact_match", "speed": 1}', "speed"),

@@ -7,10 +7,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from rollog.broker import EmbeddedBroker
-from rollog.services import SERVICES, note_service, read_services
+from rollog.services import SERVICES, note_service, read_services, services_of
 from rollog.supervisor import wait_or_timeout
 from rollog.up import BrokerKeeper, first_of, prepare_topics, service_command
 from schemas.config import LogSettings, Settings, load_settings
+from schemas.curriculum import CurriculumSettings
 from schemas.errors import BrokerError, ConfigError
 
 DEADLINE_S = 60.0
@@ -79,8 +80,17 @@ async def test_the_first_that_is_over_ends_the_others_and_its_error_is_raised() 
 def test_services_stop_from_what_issues_to_what_learns(tmp_path: Path) -> None:
     names = [service_command(name, Settings(), tmp_path / "settings.json", home=tmp_path).name for name in SERVICES]
 
-    order = ["issuer", "evaluator", "generator", "executor", "verifier", "assembler", "alerts", "learner", "sealer"]
+    order = [
+        "issuer", "curriculum", "evaluator", "generator", "executor", "verifier", "assembler", "alerts", "learner",
+        "sealer",
+    ]  # fmt: skip
     assert names == [f"{name}-0" for name in order]
+
+
+def test_the_curriculum_is_a_process_only_where_it_is_on() -> None:
+    off, on = Settings(), Settings(curriculum=CurriculumSettings(enabled=True))
+    assert services_of(on) == list(SERVICES)
+    assert services_of(off) == [name for name in SERVICES if name != "curriculum"]
 
 
 def test_a_service_says_where_it_listens(tmp_path: Path) -> None:

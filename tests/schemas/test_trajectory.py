@@ -37,7 +37,11 @@ def story() -> list[Event[Any]]:
 
 
 def state(group: Group) -> dict[str, Any]:
-    return {"tasks": group.tasks, "samples": {i: vars(t) for i, t in sorted(group.samples.items())}}
+    return {"tasks": group.tasks, "samples": {i: slots(t) for i, t in sorted(group.samples.items())}}
+
+
+def slots(trajectory: Trajectory) -> dict[str, Any]:
+    return {name: getattr(trajectory, name) for name in Trajectory.__slots__}
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 12))

@@ -179,6 +179,12 @@ EXAMPLES: dict[str, Example] = {
         partial=[ran(ok(""), ok(""), ok("7")), ran(ok(""), failed())],
         wrong=[ran(failed(), failed(), failed()), ran(ok(""), ok(""), ok("")), ran(), rollout("anna")],
     ),
+    "reported": Example(
+        part=Part(kind="reported", of="cases"),
+        gold=ran(ok("2 passed\n1.0\n")),
+        partial=[ran(ok("0.5"))],
+        wrong=[ran(ok("none")), ran(ok("nan")), ran(ok("-3")), ran(ok("\u0661")), ran(), rollout("1")],
+    ),
     "milestones": Example(
         part=Part(
             kind="milestones",

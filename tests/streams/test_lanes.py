@@ -48,7 +48,12 @@ class Site:
 
 
 @pytest.fixture
-async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+def num_dear_processes() -> int:
+    return 1
+
+
+@pytest.fixture
+async def site(monkeypatch: pytest.MonkeyPatch, num_dear_processes: int) -> AsyncIterator[Site]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     may_speak, is_asked = Event(), Event()
 
@@ -60,6 +65,7 @@ async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     with serving() as judge:
         judge.say = say
         settings = VerifierSettings(
+            num_dear_processes=num_dear_processes,
             timeout_s=60,
             dear_timeout_s=200,
             judge=JudgeSettings(url=judge.url, model="judge", timeout_s=90),
@@ -87,6 +93,16 @@ async def test_cheap_scorings_go_on_while_a_judge_thinks_and_dear_ones_wait_for_
     assert [finding.score and finding.score.value for finding in site.found.values()] == [1.0] * 22
     assert "judge-7b" in site.found["judge"].score.evidence["judge"]  # type: ignore[union-attr]
     assert site.errors == []
+
+
+@pytest.mark.parametrize("num_dear_processes", [2])
+async def test_no_dear_scoring_waits_behind_another_while_a_process_is_free(site: Site) -> None:
+    names = [f"solid {number}" for number in range(4)]
+    site.submit("judge", job("judge"))
+    for name in names:
+        site.submit(name, job("geometry"))
+    await site.wait_for(*names)
+    assert "judge" not in site.found
 
 
 async def test_mathematics_has_its_limit_in_a_worker_whose_own_clock_runs_on(site: Site) -> None:

@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.history.lean import LEAN, Held
+from schemas.errors import ConfigError
 from schemas.executions import Outcome
 from schemas.parts import Part
+from schemas.rollouts import TurnGenerated
+from schemas.scorings import VerifierChoice
 from schemas.tasks import VerifierSpec
 from schemas.tools import written
 from schemas.trajectory import Trajectory
+from streams.rescoring.judge import records_read
 from streams.sandbox.inside.tree import Entry, pack
 from streams.scoring import Finding, reward_of
 from streams.verifiers import Score, get_verifier
@@ -23,7 +28,7 @@ from streams.verifiers.parts.interpreter import PARTS, cost_of
 from streams.verifiers.parts.time_limit import time_limit
 from streams.verifiers.worker import find
 from tests import samples
-from tests.streams.part_examples import Turn, failed, printed, rollout
+from tests.streams.part_examples import EXAMPLES, Turn, failed, printed, rollout
 from tests.streams.stage_fakes import ok
 
 SEEN: list[str] = []
@@ -174,7 +179,28 @@ def test_nobody_escapes_a_veto_by_writing_more_than_is_kept() -> None:
     assert score(part(1, "a", of="stdout"), at=at).value == 0
     assert score(part(1, "a"), part(0, "v", of="stdout", role="veto"), at=at).value == 0
     assert score(part(1, "a"), part(0, "p", of="stdout", role="penalty", weight=0.3), at=at).value == 0.7
-    assert score(part(1, "a"), part(0, "v", role="veto"), at=rollout("x" * (1 << 20) + "x")).value == 0
+    assert score(part(1, "a"), part(0, "v", role="veto"), at=rollout("x" * (1 << 18) + "x")).value == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "options", "text"),
+    [
+        ("regex", "secret", {}, "x" * 20_001),
+        ("regex", "secret", {"most_chars": 3}, "abcd"),
+        ("contains", "secret", {"loose": True}, "\ufdfa" * 110_000),
+        ("rouge_l", "secret", {}, "a " * 20_001),
+        ("numeric", 7, {"pick": "last"}, "1 " * 10_001),
+    ],
+)
+def test_nobody_escapes_a_veto_by_writing_more_than_is_looked_at(
+    kind: str, expected: Any, options: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Part(kind=kind, expected=expected, options=options)
+    monkeypatch.setattr(interpreter, "get_kind", PART_KINDS.__getitem__)
+    other = Part(kind="contains", name="x", expected=text[0])
+    assert score(other, one, at=rollout(text)).parts == {"x": 1, kind: 0}
+    found = score(other, msgspec.structs.replace(one, role="veto"), at=rollout(text))
+    assert (found.value, found.parts[kind]) == (0, 1)
 
 
 def test_a_last_turn_that_calls_a_tool_is_no_answer() -> None:
@@ -198,6 +224,42 @@ def test_the_version_grows_with_every_kinds_and_a_reward_says_which_took_part() 
     reward = reward_of(samples.task(verifier=spec), 0, Finding(score=PARTS.score(spec, rollout("x"))))
     assert (reward.value, reward.verifier, reward.verifier_version) == (1.0, "parts", PARTS.version)
     assert reward.evidence["kinds"] == "exact@1, regex@1"
+
+
+def test_the_version_of_a_kinds_library_is_evidence_and_one_that_is_missing_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from importlib.metadata import version
+
+    rouge = Part(kind="rouge_l", expected="x")
+    monkeypatch.setattr(interpreter, "get_kind", PART_KINDS.__getitem__)
+    assert score(rouge).evidence["kinds"] == f"rouge_l@1 rapidfuzz {version('rapidfuzz')}"
+    without = msgspec.structs.replace(PART_KINDS["rouge_l"], library="no-such-library")
+    monkeypatch.setattr(interpreter, "get_kind", {"rouge_l": without}.__getitem__)
+    with pytest.raises(ConfigError, match=r"no-such-library is not installed.*rollog\[domains\]"):
+        score(rouge)
+
+
+@pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - {"judge"}))
+def test_history_without_tokens_and_actions_is_enough_to_judge_by(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "get_kind", PART_KINDS.__getitem__)
+    decode = msgspec.msgpack.Decoder(LEAN[TurnGenerated]).decode
+    for at in (EXAMPLES[kind].gold, *EXAMPLES[kind].partial):
+        lean = Trajectory()
+        lean.turns = {  # type: ignore[assignment]
+            turn: Held(decode(msgspec.msgpack.encode(event.record))) for turn, event in at.turns.items()
+        }
+        lean.executions, lean.ended = at.executions, at.ended
+        assert PARTS.score(EXAMPLES[kind].spec, lean) == PARTS.score(EXAMPLES[kind].spec, at)
+    assert TurnGenerated not in records_read(VerifierChoice(kind="parts"))
+
+
+def test_as_a_shadow_or_a_later_scoring_it_judges_by_the_parts_of_each_task_and_passes_over_those_without() -> None:
+    own = VerifierSpec(kind="parts", parts=(Part(kind="exact", expected="x"),))
+    assert VerifierChoice(kind="parts").spec_for(own) == own
+    assert VerifierChoice(kind="exact_match").spec_for(own).parts == ()
+    assert PARTS.lacks(samples.task(verifier=own)) is None
+    assert "names no parts" in str(PARTS.lacks(samples.task()))
 
 
 def test_a_spec_is_as_dear_as_its_dearest_part() -> None:
@@ -224,6 +286,21 @@ def test_a_pattern_that_never_comes_back_is_given_up_and_the_clock_goes_on(monke
     assert finding.invalid_reason == "verifier_error"
     assert "part regex: no answer within 0.05 s" in finding.detail
     assert (0 < left_s < 100, every_s, rung) == (True, 7, [])
+
+
+def test_a_query_that_is_out_of_time_rather_than_of_steps_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty = msgspec.structs.replace(PART_KINDS["sql"], limit_s=0.05)
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+
+    def worth(most_steps: int, kind: PartKind) -> Finding:
+        monkeypatch.setattr(interpreter, "get_kind", {"sql": kind}.__getitem__)
+        options = {"setup": "", "most_steps": most_steps}
+        return find(
+            VerifierSpec(kind="parts", parts=(Part(kind="sql", expected=[[1]], options=options),)), rollout(endless)
+        )
+
+    assert worth(1 << 40, hasty).invalid_reason == "verifier_error"
+    assert worth(100_000, PART_KINDS["sql"]).score.value == 0  # type: ignore[union-attr]
 
 
 def test_a_clock_that_rings_sooner_is_left_alone_and_a_thread_has_no_limit() -> None:

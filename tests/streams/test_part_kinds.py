@@ -1,6 +1,7 @@
 """What single kinds of parts take for right: numbers, sets, tables, queries, cases, milestones, solids."""
 
 import json
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +17,7 @@ from streams.verifiers import get_verifier
 from streams.verifiers.parts.checking import check_spec
 from streams.verifiers.parts.extraction import extracted, last_json, read_json
 from streams.verifiers.parts.mathematics import elements
+from streams.verifiers.parts.rows import MOST_PAIRS, f1, num_matched, ordered_share
 from tests.streams.part_examples import PLATE, Turn, failed, ran, rollout
 from tests.streams.stage_fakes import ok
 
@@ -172,6 +174,9 @@ def test_what_is_no_json_is_a_value_error(text: str) -> None:
         ("1+1", "2", 1),
         ("10^{9999999999}", "5", 0),
         (r"\sum_{n=1}^{5} 1", "5", 0),
+        (r"\binom{5}{1}", "5", 0),
+        (r"\binom{y!}{12!}", "5", 0),
+        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", 1),
     ],
 )
 def test_expressions_are_equal_where_they_are(text: str, expected: str, value: float) -> None:
@@ -252,6 +257,47 @@ def test_a_query_is_worth_the_rows_that_it_gives(query: str, value: float) -> No
     assert worth(query, "sql", expected, setup=SETUP) == pytest.approx(value)
 
 
+def test_a_query_that_writes_its_rows_down_is_found_out_by_another_database() -> None:
+    also = [{"setup": SETUP.replace("'y'", "'z'"), "expected": [[1, "x"], [2, "z"], [3, None]]}]
+    expected = [[1, "x"], [2, "y"], [3, None]]
+    assert worth("SELECT a, b FROM t", "sql", expected, setup=SETUP, also=also) == 1
+    written_down = "VALUES (1, 'x'), (2, 'y'), (3, NULL)"
+    assert worth(written_down, "sql", expected, setup=SETUP, also=also) == pytest.approx(2 / 3)
+    assert worth(written_down, "sql", expected, setup=SETUP, also=also, partial=False) == 0
+
+
+def test_large_tables_are_compared_and_hostile_ones_are_given_up_without_much_work() -> None:
+    def table(noise: float, sign: int = 1) -> str:
+        return "a,b\n" + "".join(f"{number},{sign * number / 7 + noise}\n" for number in range(2000))
+
+    rows = [{"a": number, "b": number / 7} for number in range(2000)]
+    assert worth(table(1e-9), "table", rows, absolute=1e-6) == 1
+    calls = 0
+
+    def same(a: Any, b: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        return False
+
+    assert num_matched([[number] for number in range(2000)], [[-number] for number in range(1, 2001)], same) == 0
+    assert calls <= MOST_PAIRS
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.none() | st.sampled_from("xy")), min_size=1, max_size=8)
+
+
+@given(rows=ROWS, others=ROWS, data=st.data())
+def test_rows_agree_whatever_their_order_and_never_more_than_in_full(rows: Any, others: Any, data: Any) -> None:
+    def same(a: Any, b: Any) -> bool:
+        return bool(a == b)
+
+    assert num_matched(data.draw(st.permutations(rows)), rows, same) == len(rows)
+    common = num_matched(others, rows, same)
+    assert common == num_matched(rows, others, same) == (Counter(rows) & Counter(others)).total()
+    assert 0 <= f1(common, len(others), len(rows)) <= 1
+    assert ordered_share(rows, rows, same) == 1
+
+
 def test_rows_that_are_to_be_in_order_are() -> None:
     options = {"setup": SETUP, "ordered": True}
     assert worth("SELECT a FROM t ORDER BY a DESC", "sql", [[3], [2], [1]], **options) == 1
@@ -272,13 +318,15 @@ def test_cells_and_places_of_a_table_can_count() -> None:
 
 
 def test_a_case_that_was_cut_or_not_run_is_no_success() -> None:
-    expected = {"a": "7", "b": {"ends": "fails"}}
+    expected = {"a": "7", "b": {"stdout": "8", "ends": "any"}}
     cut = Outcome(status="ok", stdout=b"7", stdout_bytes=2)
-    assert worth(ran(cut, failed()), "cases", expected) == 0.5
+    assert worth(ran(cut, failed("8")), "cases", expected) == 0.5
     assert worth(ran(ok("7")), "cases", expected) == 0.5
-    assert worth(ran(ok("7"), failed(status="timed_out")), "cases", expected) == 1
+    assert worth(ran(ok("7"), failed("8", status="timed_out")), "cases", expected) == 1
     assert worth(ran(ok("7"), ok("")), "cases", expected, all_or_nothing=True) == 0
-    assert worth(ran(failed("7"), failed()), "cases", expected) == 0.5
+    assert worth(ran(failed("7"), failed("8")), "cases", expected) == 0.5
+    twin = {"right": {"ends": "ok"}, "twin": {"ends": "fails"}}
+    assert worth(ran(ok(""), failed(status="timed_out")), "cases", twin, needs=["right"]) == 1
     assert worth(ran(ok("0"), ok("7")), "cases", {"shown": None, "hidden": "7"}) == 1
     with pytest.raises(ValueError, match="3 cases were run and 2 are expected"):
         worth(ran(ok(""), ok(""), ok("")), "cases", expected)

@@ -8,6 +8,9 @@ that printed nothing has failed, and so has one that was never run.
 `fails`, which is any end that is the program's own doing, a limit included. Where cases are the right thing and its
 broken twins, name the right one in `needs`: tests that are no use, since they pass everything or nothing, earn 0.
 
+A case counts only by what a program has to do for it: one that any program passes which ends early, or never begins,
+is refused, unless it is in `needs`.
+
 Example: `Part(kind="cases", expected={"right": {"ends": "ok"}, "off_by_one": {"ends": "fails"}},
 options={"needs": ["right"]})`; a text is short for `{"stdout": text}`, and null leaves a case out.
 """
@@ -86,12 +89,20 @@ def check(expected: Expected, options: CasesOptions) -> None:
     wanted = {name: readable(one) for name, one in expected.items() if one is not None}
     if not wanted:
         raise ValueError("expected: got no case that counts; wanted at least one that is not null")
-    for name, one in wanted.items():
-        if one.ends == "any" and one.stdout is None:
-            raise ValueError(f"expected.{name}: got a case that any end fits; wanted stdout, or ends = ok or fails")
     for name in options.needs:
         if name not in wanted:
             raise ValueError(f"needs: got {name!r}, which is no case; cases are: {', '.join(wanted)}")
+    counted = {name: one for name, one in wanted.items() if name not in options.needs} or wanted
+    for name, one in counted.items():
+        if one.ends != "fails" and not (one.stdout or "").strip():
+            raise ValueError(
+                f"expected.{name}: got a case that a program passes which does nothing; wanted a stdout, or "
+                "the name in needs"
+            )
+        if one.ends == "fails" and not options.needs:
+            raise ValueError(
+                f"expected.{name}: got ends = fails, which what always fails passes; wanted a case in needs that is ok"
+            )
 
 
 CASES = PartKind(

@@ -45,6 +45,7 @@ def check_part(place: int, part: Part) -> None:
         refuse(place, part, "name", part.label, f"up to 64 letters, digits, _, - and spaces, and not {KINDS!r}")
     try:
         kind = get_kind(part.kind)
+        kind.maker  # noqa: B018 it needs the kind's library
     except ConfigError as error:
         raise ConfigError(f"verifier part {place} ({part.label}), kind: {error}") from None
     if part.role not in kind.roles:

@@ -11,8 +11,12 @@ TAG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 FENCE = "```"
 BRACE = re.compile(r"\\(boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 OPENING = re.compile(r"[\[{]")
-MOST_WORK = 1 << 22
+MOST_DEPTH = 100
+"""Arrays and objects within each other; what is nested deeper is no answer to anything."""
+MOST_WORK = 1 << 24
 """Characters that are read, again and again, in search of JSON."""
+COUNTING = 8
+"""Characters that an error counts, up to where it is, while one is read."""
 
 
 def is_extraction(name: str) -> bool:
@@ -84,10 +88,11 @@ def last_json(text: str) -> tuple[str, Any] | None:
         start = opening.start()
         try:
             value, place = decoder().raw_decode(text, start)
-            found = (text[start:place], value)
             work += place - start
+            if not is_deep(value):
+                found = (text[start:place], value)
         except json.JSONDecodeError as error:
-            work += max(error.pos - start, 1)
+            work += error.pos - start + error.pos // COUNTING + 1
             place = start + 1
         except (ValueError, RecursionError):
             # No number of JSON, or nested deeper than can be read; how far it came is not known.
@@ -102,9 +107,20 @@ def read_json(text: str) -> Any:
         value, end = decoder().raw_decode(text.strip())
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    if is_deep(value):
+        raise ValueError(f"it is nested over {MOST_DEPTH} deep")
     if text.strip()[end:]:
         raise ValueError(f"there is something after the value: {text.strip()[end : end + 20]!r}")
     return value
+
+
+def is_deep(value: Any) -> bool:
+    """Return whether more is within each other than may be."""
+    layer, depth = [value], 0
+    while layer := [one for one in layer if isinstance(one, dict | list)]:
+        depth += 1
+        layer = [inner for one in layer for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth > MOST_DEPTH
 
 
 @lru_cache(maxsize=1)

@@ -137,6 +137,7 @@ GEOMETRY = PartKind(
     options=GeometryOptions,
     score=score,
     check=check,
+    library="manifold3d",
     load=load,
     limit_s=20.0,
 )

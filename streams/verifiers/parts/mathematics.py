@@ -27,8 +27,11 @@ SCIENTIFIC = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)[eE]([-+]?[0-9]{1,4})(?
 EXPONENT = re.compile(r"(?:\^|\*\*)\s*[{(]?\s*[-+]?([0-9]+)")
 TOWER = re.compile(r"[0-9})\]!]\s*(?:\^|\*\*)\s*[{(]?[^{}()+*/-]*[0-9})\]]\s*(?:\^|\*\*)")
 BIG = re.compile(r"[0-9]{41}|(?:[0-9]{4}|[)}\]!])\s*!|\\d?t?binom\D*[0-9]{5}")
-GROWS = re.compile(r"\\(?:sum|prod|int|iint|iiint|oint|lim)(?![a-z])|factorial|\bgamma\b", re.IGNORECASE)
-SIZING = re.compile(r"\\(?:left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![a-zA-Z])|\\[,;! ]")
+GROWS = re.compile(
+    r"\\(?:sum|prod|int|iint|iiint|oint|lim|d?t?binom)(?![a-z])|matrix|\{array|factorial|\bgamma\b", re.IGNORECASE
+)
+"""What can take long to work out, and is no answer where the expected one has none of it."""
+SIZING = re.compile(r"\\(?:left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![a-zA-Z])|(?<!\\)\\[,;! ]")
 LABELLED = re.compile(r"\\(?:text|mathrm|operatorname|begin|end)\s*\{[^{}]*\}")
 WORD = re.compile(r"(?<![\\a-zA-Z])(?:[a-zA-Z]{3,}|or|is)(?![a-zA-Z])")
 FUNCTIONS = frozenset(
@@ -95,7 +98,7 @@ def why_refused(text: str, wanted: list[str]) -> str | None:
     if product > MOST_EXPONENT or TOWER.search(text) or BIG.search(text):
         return "a number that is too large to be written down"
     if GROWS.search(text) and not any(GROWS.search(one) for one in wanted):
-        return "a sum, product, integral or limit, where a value is asked for"
+        return "a sum, product, integral, limit, binomial or matrix, where a value is asked for"
     return None
 
 
@@ -179,6 +182,7 @@ MATH = PartKind(
     options=MathOptions,
     score=score,
     check=check,
+    library="math-verify",
     load=load,
     limit_s=10.0,
 )

@@ -1,0 +1,93 @@
+"""A puzzle of another library, by that library's own scoring.
+
+`expected` is what the library said of the item (`schemas/typed_json.py`) and a right answer. Its scores are on scales
+of their own: what it gives for saying anything at all is taken for nothing. Where the library fails over an answer, and
+does not over the right one, the answer is worth nothing; where it fails over that too, nothing is known.
+
+Example: `Part(kind="puzzle", extract="tag:answer", expected={"entry": "{...}", "gold": "13"},
+options={"library": "reasoning_gym", "dataset": "gcd"})`.
+"""
+
+from functools import lru_cache
+from typing import Any, Literal
+
+import msgspec
+
+from schemas import typed_json
+from streams.verifiers.parts.interface import Found, PartKind
+
+FOR_SAYING_ANYTHING = 0.05
+"""The most that reasoning-gym's datasets give for an answer that has nothing right."""
+WHOLE = 1 - 1e-6
+MOST_CHARS = 20_000
+
+
+class Puzzle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An item as its library knows it."""
+
+    entry: str
+    gold: str
+
+
+class PuzzleOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose item it is."""
+
+    library: Literal["reasoning_gym", "reasoning_core"]
+    dataset: str
+    config: str = "{}"
+    """What the dataset was made with (`schemas/typed_json.py`)."""
+
+
+def score(text: str, expected: Puzzle, options: PuzzleOptions) -> Found:
+    """Return what the library gives, less what it gives for anything."""
+    entry = typed_json.loads(expected.entry)
+    if len(text) > MOST_CHARS:
+        return Found(0.0, f"{len(text)} characters; at most {MOST_CHARS} are read")
+    try:
+        raw = ask(text.strip(), entry, options)
+    except Exception as error:
+        right = ask(expected.gold, entry, options)
+        if right < WHOLE:
+            raise ValueError(f"{options.dataset}: gives {right} for the answer that it says is right") from error
+        return Found(0.0, f"cannot be read as an answer: {error!r}"[:200])
+    value = min(max(raw, 0.0), 1.0)
+    return Found(0.0 if value <= FOR_SAYING_ANYTHING else 1.0 if value >= WHOLE else value)
+
+
+def ask(text: str, entry: Any, options: PuzzleOptions) -> float:
+    """Return the library's score."""
+    if options.library == "reasoning_core":
+        return ask_core(text, entry)
+    return float(dataset_of(options.dataset, options.config).score_answer(text, entry))
+
+
+def ask_core(text: str, entry: Any) -> float:
+    """Return reasoning-core's score."""
+    from reasoning_core import score_answer
+    from reasoning_core.template import Entry
+
+    return float(score_answer(text, Entry.from_dict(entry)))
+
+
+@lru_cache(maxsize=256)
+def dataset_of(name: str, config: str) -> Any:
+    """Return a dataset of reasoning-gym as it was when the item was drawn."""
+    from reasoning_gym.factory import create_dataset
+
+    return create_dataset(name, **typed_json.loads(config))
+
+
+def check(expected: Puzzle, options: PuzzleOptions) -> None:
+    """Refuse what cannot be read again."""
+    typed_json.loads(expected.entry)
+    typed_json.loads(options.config)
+
+
+def load() -> None:
+    """Need nothing ahead: a task of one library is no reason to load the other."""
+
+
+PUZZLE = PartKind(
+    name="puzzle", version=1, cost="dear", expects=Puzzle, options=PuzzleOptions, score=score, check=check, load=load,
+    limit_s=20.0,
+)  # fmt: skip
