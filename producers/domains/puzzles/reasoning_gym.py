@@ -46,13 +46,11 @@ CATEGORIES: MappingProxyType[str, str] = MappingProxyType(
     }
 )
 MOST_LEVELS = 2
-LEVELS: MappingProxyType[str, int] = MappingProxyType(
-    dict.fromkeys(
-        ["acre", "gsm_symbolic", "jugs", "knight_swap", "list_functions", "modulo_grid", "propositional_logic", "puzzle24", "rubiks_cube"],
-        1,
-    )
+ONE_LEVEL = (
+    *("acre", "gsm_symbolic", "jugs", "knight_swap", "list_functions", "modulo_grid", "propositional_logic"),
+    *("puzzle24", "rubiks_cube"),
 )
-"""Where fewer than that are valid, or are made within a second."""
+"""Where no more are valid, or made within a second."""
 NO_CURRICULUM = ("acre", "gsm_symbolic", "knight_swap", "list_functions", "propositional_logic")
 """The third has one that makes no valid items, the last one that begins with four different ones."""
 MOST_ITEMS, SLOW_TO_LIST = 1 << 20, 1000
@@ -127,7 +125,7 @@ def register() -> None:
                     family=f"puzzle_{category}",
                     tier="puzzle",
                     draw=partial(draw, name),
-                    levels=LEVELS.get(name, MOST_LEVELS),
+                    levels=1 if name in ONE_LEVEL else MOST_LEVELS,
                     max_tokens=512,
                     source=source,
                     summary=f"reasoning-gym's {name}",
