@@ -111,9 +111,8 @@ def data_outlier(rng: random.Random, level: int) -> Item:
     execution = machine_tools(PYTHON, files={"readings.csv": text.encode()})
     begins = "\n".join(text.split("\n")[:5])
     question = (
-        f"readings.csv in your working directory has {len(readings)} readings{rng.choice(PURPOSES)}. It begins\n"
-        f"{begins}\nA reading is an "
-        f"outlier if it {rule.words.format(k=k)}"
+        f"readings.csv in your working directory has {len(readings)} readings{rng.choice(PURPOSES)}. It "
+        f"begins\n{begins}\nA reading is an outlier if it {rule.words.format(k=k)}"
         + (", compared with all readings of its own sensor, itself included" if by_sensor else ", all readings taken")
         + (". Only readings with status ok count, in every respect." if with_status else ".")
         + " List the ids of the outliers between <ids> and </ids>, separated by commas."
