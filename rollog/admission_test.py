@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from producers.domains.interface import Domain, Item, question_digest
+from producers.domains.interface import Domain, Item, SplitError, question_digest
 from rollog.playing import judge, play, say_all
 from schemas.codec import decode_record, encode_value
 from schemas.content import record_digest
@@ -74,6 +74,17 @@ def admit(
     `num_drawn` are drawn to see how many are different, by default as many as the tier asks for;
     `elsewhere` is what `drawn_elsewhere` says of it; None asks.
     """
+    try:
+        return tested(domain, runner, elsewhere=elsewhere, num_items=num_items, num_drawn=num_drawn)
+    except SplitError as error:
+        fault = Fault(level=-1, what="split", got=str(error))
+        return Admission(name=domain.name, num_played=0, num_different=0, num_drawn=0, faults=(fault,))
+
+
+def tested(
+    domain: Domain, runner: Runner | None, *, elsewhere: list[str] | None, num_items: int, num_drawn: int
+) -> Admission:
+    """Return what is found of a domain. Raises SplitError where it cannot be drawn from at all."""
     num_drawn = num_drawn or (NUM_ITEMS if domain.tier in GENERATED else NUM_OF_OTHERS)
     faults: list[Fault] = []
     num_played = 0
@@ -209,12 +220,15 @@ def environment() -> dict[str, str]:
 
 
 def digests(name: str) -> list[str]:
-    """Return the digests of some items of a domain, whole."""
+    """Return the digests of some items of a domain, whole; of none where it cannot be drawn from."""
     from producers.domains.catalogue import get_domain
 
     domain = get_domain(name)
     rng = random.Random(name)
-    return [record_digest(domain.item(rng, i % domain.levels, i % 3 == 0)) for i in range(NUM_IN_OTHER_PROCESS)]
+    try:
+        return [record_digest(domain.item(rng, i % domain.levels, i % 3 == 0)) for i in range(NUM_IN_OTHER_PROCESS)]
+    except SplitError:
+        return []
 
 
 def check_levels(domain: Domain) -> list[Fault]:

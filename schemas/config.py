@@ -61,6 +61,8 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     verifiers: dict[str, str] = {}
     """By domain (`*` is every other one): a name in `verifier.named`, or a kind, that training tasks are issued with in
     place of the domain's own. Held-out tasks keep that, so that evaluation measures the same whatever trains."""
+    distinct: int = 0
+    """Training tasks of a domain within which no question comes twice, as long as it has as many; 0 lets them."""
 
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -76,7 +76,7 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     run_id: str
     index: int
-    """Place in its run's sequence of tasks of this split; (run, split, index) decides the whole content."""
+    """Place in its run's sequence of tasks of this split; that, domain, level and `draw` decide the whole content."""
     domain: str
     level: int = 0
     """Difficulty, from 0."""
@@ -106,6 +106,8 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
     """What a right rollout may say, turn by turn; samplers never see it."""
     mix_version: int = 0
     """Which mix of domains chose domain and level; 0 where the settings alone did."""
+    draw: int = 0
+    """How many draws before this one asked what had been asked shortly before."""
 
     @property
     def own_spec(self) -> VerifierSpec:

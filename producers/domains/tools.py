@@ -11,7 +11,7 @@ import json
 import textwrap
 import types
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from schemas.errors import ConfigError
@@ -40,7 +40,7 @@ PYTHON = Tool(
 )
 
 
-@lru_cache(maxsize=512)
+@cache
 def tool_of(function: ToolFunction) -> Tool:
     """Return the tool that a function is. Raises ConfigError for a type that JSON does not have, or no docstring."""
     lines = inspect.cleandoc(function.__doc__ or "").split("\n")
@@ -68,7 +68,7 @@ def schema_of(function: ToolFunction, name: str, hint: Any) -> dict[str, Any]:
     return {"type": kind}
 
 
-@lru_cache(maxsize=128)
+@cache
 def source_of(*functions: ToolFunction) -> str:
     """Return the source of functions as a program that defines them; annotations are never evaluated there."""
     sources = [textwrap.dedent(inspect.getsource(function)) for function in functions]

@@ -25,6 +25,8 @@ from tests.streams.fake_judge import serving
 from tests.streams.part_examples import EXAMPLES, QUESTION, Example, Turn, ran, rollout, with_text
 
 KINDS = sorted(EXAMPLES)
+NOT_OURS = {"puzzle"}
+"""Scores by a library that tests do without; what reaches it, tests/streams/test_part_inert.py says."""
 ABOUT_NOTHING = 0.05
 HOSTILE = [
     "",

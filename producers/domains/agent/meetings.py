@@ -105,9 +105,9 @@ def agent_calendar(rng: random.Random, level: int) -> Item:
     tentative = " Entries that are tentative do not count as busy." if level > 0 else ""
     question = (
         f'Book "{title}", {minutes} minutes, for {", ".join(people)}: the first time from {days[0]} to {days[-1]} '
-        "between "
-        "09:00 and 17:00, beginning on the full or half hour, at which all of them are free and there is a room with a "
-        f"seat for each; take the smallest such room.{tentative} Book it once, and tell me when and where it is."
+        "between 09:00 and 17:00, beginning on the full or half hour, at which all of them are free and there is a "
+        f"room with a seat for each; take the smallest such room.{tentative} Book it once, and tell me when and where "
+        "it is."
     )
     looks = [call("agenda", person=person, day=found.day) for person in people] + [call("rooms", day=found.day)]
     fields = {"title": title, "day": found.day, "people": people}

@@ -86,11 +86,9 @@ def agent_shop(rng: random.Random, level: int) -> Item:
     wanted = "; ".join(f"{quantity} x {kind} that is {feature}" for kind, feature, quantity in needs)
     budget = total // 100 + rng.randint(5, 60)
     question = (
-        f"Order for me, in one order: {wanted}. Only products rated {least / 10} or better of which there are "
-        "enough; of "
-        f"those the cheapest. Use the coupon that saves most, if one can be used. It must stay below {budget} euros. "
-        "Tell "
-        "me the sum at the end."
+        f"Order for me, in one order: {wanted}. Only products rated {least / 10} or better of which there are enough; "
+        f"of those the cheapest. Use the coupon that saves most, if one can be used. It must stay below {budget} "
+        "euros. Tell me the sum at the end."
     )
     lines = {one["sku"]: quantity for one, (_, _, quantity) in zip(chosen, needs, strict=True)}
     looks = [call("search", text=kind) for kind, _, _ in needs] + [call("coupons")]
@@ -168,7 +166,7 @@ def draw_coupons(rng: random.Random, total: int, level: int) -> tuple[list[dict[
     """Return the customer's coupons, and the code of the best one that can be used."""
     percents = rng.sample(range(3, 30), 2 + level)
     codes = rng.sample(("SPRING", "HELLO", "TREK", "CLUB", "AUTUMN", "FRIEND", "VIP"), 2 + level)
-    offers = [
+    offers: list[dict[str, Any]] = [
         {
             "code": f"{code}{percent}",
             "percent": percent,

@@ -69,8 +69,7 @@ QUESTIONS = (
     Question(
         2,
         "For every one of $parent, also those without any: $label, number of $child from $first on (that day "
-        "included), "
-        "and their total $amount (0 where there is none).",
+        "included), and their total $amount (0 where there is none).",
         "SELECT p.$label, COUNT(c.id), COALESCE(SUM(c.$amount), 0) FROM $parent p LEFT JOIN $child c "
         "ON c.$link = p.id AND c.day >= '$first' GROUP BY p.id",
     ),
@@ -89,20 +88,17 @@ QUESTIONS = (
     Question(
         2,
         "Per $group, the share of $child that are of $state '$one', in percent, rounded to one decimal. Columns: "
-        "$group, "
-        "share; only groups with $child.",
+        "$group, share; only groups with $child.",
         "SELECT p.$group, ROUND(100.0 * SUM(c.$state = '$one') / COUNT(*), 1) FROM $parent p JOIN $child c "
         "ON c.$link = p.id GROUP BY p.$group",
     ),
     Question(
         3,
         "For each $group the one of $child with the highest $amount (of equal ones the lowest id). Columns: $group, "
-        "id, "
-        "$amount. Leave out groups without $child.",
-        "SELECT g, id, a FROM (SELECT p.$group AS g, c.id AS id, c.$amount AS a, ROW_NUMBER() OVER "
-        "(PARTITION BY p.$group ORDER BY c.$amount DESC, c.id) AS place FROM $parent p JOIN $child c ON c.$link = "
-        "p.id) "
-        "WHERE place = 1",
+        "id, $amount. Leave out groups without $child.",
+        "SELECT g, id, a FROM (SELECT p.$group AS g, c.id AS id, c.$amount AS a, ROW_NUMBER() OVER (PARTITION BY "
+        "p.$group ORDER BY c.$amount DESC, c.id) AS place FROM $parent p JOIN $child c ON c.$link = p.id) WHERE "
+        "place = 1",
     ),
     Question(
         3,
@@ -120,8 +116,7 @@ QUESTIONS = (
     Question(
         3,
         "For each one of $parent with at least two $child: the largest number of days between two that follow each "
-        "other "
-        "by day. Columns: $label, days.",
+        "other by day. Columns: $label, days.",
         "SELECT label, MAX(gap) FROM (SELECT p.id AS id, p.$label AS label, julianday(c.day) - julianday(LAG(c.day) "
         "OVER (PARTITION BY p.id ORDER BY c.day)) AS gap FROM $parent p JOIN $child c ON c.$link = p.id) "
         "WHERE gap IS NOT NULL GROUP BY id",
@@ -129,8 +124,7 @@ QUESTIONS = (
     Question(
         3,
         "Which $parent had a higher total $amount from $first on (that day included) than before it? Unknown amounts "
-        "and "
-        "missing $child count as 0. Columns: $label, difference.",
+        "and missing $child count as 0. Columns: $label, difference.",
         "SELECT label, late - early FROM (SELECT p.$label AS label, "
         "SUM(CASE WHEN c.day >= '$first' THEN COALESCE(c.$amount, 0) ELSE 0 END) AS late, "
         "SUM(CASE WHEN c.day < '$first' THEN COALESCE(c.$amount, 0) ELSE 0 END) AS early "

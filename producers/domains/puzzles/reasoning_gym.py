@@ -45,15 +45,16 @@ CATEGORIES: MappingProxyType[str, str] = MappingProxyType(
         "probability": "coin_flip",
     }
 )
-MOST_LEVELS = 3
+MOST_LEVELS = 2
 LEVELS: MappingProxyType[str, int] = MappingProxyType(
-    dict.fromkeys(("knight_swap", "modulo_grid", "rubiks_cube", "gsm_symbolic", "acre", "list_functions"), 1)
-    | dict.fromkeys(("jugs", "caesar_cipher", "survo", "tsumego", "bf", "zebra_puzzles"), 2)
-    | dict.fromkeys(("polynomial_multiplication",), 2)
+    dict.fromkeys(
+        ["acre", "gsm_symbolic", "jugs", "knight_swap", "list_functions", "modulo_grid", "propositional_logic", "puzzle24", "rubiks_cube"],
+        1,
+    )
 )
 """Where fewer than that are valid, or are made within a second."""
-NO_CURRICULUM = ("acre", "gsm_symbolic", "list_functions", "knight_swap")
-"""The last one has one, which makes no valid items."""
+NO_CURRICULUM = ("acre", "gsm_symbolic", "knight_swap", "list_functions", "propositional_logic")
+"""The third has one that makes no valid items, the last one that begins with four different ones."""
 MOST_ITEMS, SLOW_TO_LIST = 1 << 20, 1000
 MOST_OF: MappingProxyType[str, int] = MappingProxyType(
     dict.fromkeys(("acre", "word_ladder", "sokoban", "rearc", "arc_agi"), SLOW_TO_LIST)

@@ -48,7 +48,8 @@ def history(rng: random.Random, num: int) -> tuple[Repository, list[str], list[s
     """Return a repository with commits on main, their names and their messages, oldest first."""
     repository = Repository()
     files = {"README.md": f"# {rng.choice(AREAS)}-{rng.randint(100, 999)}\n"}
-    commits, messages = [], []
+    commits: list[str] = []
+    messages: list[str] = []
     for number in range(num):
         area, deed = rng.choice(AREAS), rng.choice(DEEDS)
         files[f"src/{area}.py"] = f"VERSION = {number}\nLIMIT = {rng.randint(1, 9999)}\n"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from schemas import typed_json
+from streams.verifiers.parts.inert import danger_in
 from streams.verifiers.parts.interface import Found, PartKind
 
 FOR_SAYING_ANYTHING = 0.05
@@ -43,6 +44,9 @@ def score(text: str, expected: Puzzle, options: PuzzleOptions) -> Found:
     entry = typed_json.loads(expected.entry)
     if len(text) > MOST_CHARS:
         return Found(0.0, f"{len(text)} characters; at most {MOST_CHARS} are read")
+    danger = danger_in(text)  # libraries evaluate answers, in this process
+    if danger is not None:
+        return Found(0.0, f"not looked at: it has {danger}")
     try:
         raw = ask(text.strip(), entry, options)
     except Exception as error:

@@ -6,6 +6,7 @@ number there is worth nothing: a checker that did not come to its end has found 
 Example: `Part(kind="reported", of="cases")`.
 """
 
+import math
 from typing import Any
 
 from schemas.executions import Outcome
@@ -22,7 +23,7 @@ def score(cases: tuple[Outcome, ...], _expected: Any, _options: NoOptions) -> Fo
         value = float(said) if said.isascii() else float("nan")
     except ValueError:
         value = float("nan")
-    if not value >= 0:  # True for NaN, too
+    if not (math.isfinite(value) and value >= 0):
         return Found(0.0, f"it said {said[:80]!r}; wanted a number")
     return Found(min(value, 1.0), "" if value >= 1 else "\n".join(lines[-12:])[-400:])
 
