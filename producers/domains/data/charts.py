@@ -63,8 +63,7 @@ def bars(rng: random.Random, trade: Trade) -> Chart:
     return Chart(
         words=f"a bar chart of the {AGGREGATES[how]} {number} by {group}, with {group} along the "
         f"{'horizontal' if x == 'x' else 'vertical'} axis, sorted so that the "
-        f"{'largest' if order[0] == '-' else 'smallest'} "
-        "bar comes first",
+        f"{'largest' if order[0] == '-' else 'smallest'} bar comes first",
         spec={
             "mark": "bar",
             "encoding": {
@@ -105,8 +104,7 @@ def lines(rng: random.Random, trade: Trade) -> Chart:
     return Chart(
         words=f"a line chart of the {AGGREGATES[how]} {number} per {UNITS[unit]} (of a calendar year, so with timeUnit "
         f"{unit}), one line in its own colour for each {group}, of the rows whose {other} is {value} only (by a filter "
-        f"in "
-        "transform)",
+        "in transform)",
         spec={
             "transform": [{"filter": f"datum.{other} === '{value}'"}],
             "mark": "line",
@@ -162,10 +160,8 @@ def inline(rng: random.Random, trade: Trade, *, layered: bool) -> tuple[Chart, l
     }
     words = (
         f"a bar chart of the total {number} by {group}, {group} along the horizontal axis. Work out the totals of this "
-        f"table "
-        f"yourself and put them into data.values, one object for each {group} with {group} and total (no aggregate and "
-        f"no "
-        f"url in the specification). Title the axes {group.capitalize()} and Total {number}"
+        f"table yourself and put them into data.values, one object for each {group} with {group} and total (no "
+        f"aggregate and no url in the specification). Title the axes {group.capitalize()} and Total {number}"
     )
     if not layered:
         return Chart(words=words, spec={"data": {"values": values}} | bar, checks=checks | drawn), rows

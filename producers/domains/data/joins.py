@@ -124,9 +124,8 @@ def ranked(rng: random.Random, shop: Shop, year: int) -> Question:
     a, b = COLUMNS[outer], COLUMNS[inner]
     return Question(
         words=f"for each {a.words}: itself, the {b.words} of which the lines come to the most (quantity times price), "
-        f"how much that is, and its share of all in per cent; in the order of the first column. Only lines count for "
-        f"which "
-        f"{said(conditions)}",
+        "how much that is, and its share of all in per cent; in the order of the first column. Only lines count for "
+        f"which {said(conditions)}",
         rows=rows,
         sql=f"WITH sums AS (SELECT {a.sql} AS a, {b.sql} AS b, SUM(l.quantity * p.price) AS total FROM {JOINED} "
         f"WHERE {where(conditions)} GROUP BY {a.sql}, {b.sql}) SELECT a, b, total, 100.0 * total / whole "

@@ -110,8 +110,7 @@ def fallen(rng: random.Random, of: Series) -> Question:
     naive = [100 * abs(v[t] - v[t - 1]) / v[t] for t in range(tail, len(v))]
     asked = (
         "Forecast each of the last six months by the same month of the year before. What is the mean absolute "
-        "percentage "
-        "error of these forecasts (each error in per cent of the actual value)?"
+        "percentage error of these forecasts (each error in per cent of the actual value)?"
     )
     return asked, sum(errors) / 6, "%", [sum(naive) / 6, sum(errors)], 24
 
@@ -140,10 +139,9 @@ def forecast(rng: random.Random, of: Series) -> Question:
     asked = (
         f"The value of {of.name(place)} turned out to be wrong; put in its place the mean of its two neighbours. Then "
         f"forecast the month after the last by Holt's exponential smoothing with trend, using the last {num} months "
-        f"only, "
-        f"alpha {alpha} for the level and beta {beta} for the trend. The level starts at the first of these months, "
-        f"the trend "
-        "at the change from the first to the second, and updating begins with the second. What is the forecast?"
+        f"only, alpha {alpha} for the level and beta {beta} for the trend. The level starts at the first of these "
+        "months, the trend at the change from the first to the second, and updating begins with the second. What is "
+        "the forecast?"
     )
     plain = smoothed(v, alpha, beta)
     return asked, smoothed(filled, alpha, beta), "", [plain, smoothed(filled, alpha, 0.0), v[-1]], 40

@@ -28,11 +28,10 @@ OPENERS = (
     "What does this invoice say, as a JSON object by the schema?",
 )
 RULES = (
-    "Dates as YYYY-MM-DD; currency as its ISO code; amounts as plain "
-    "numbers "
-    "without tax unless the name says otherwise; `amount` is quantity times unit price; `subtotal` is their sum; "
-    "`discount` is what is taken off the subtotal (0 where nothing is); `total` is what has to be paid. Reply with the "
-    "JSON object, and with nothing after it."
+    "Dates as YYYY-MM-DD; currency as its ISO code; amounts as plain numbers without tax unless the name says "
+    "otherwise; `amount` is quantity times unit price; `subtotal` is their sum; `discount` is what is taken off the "
+    "subtotal (0 where nothing is); `total` is what has to be paid. Reply with the JSON object, and with nothing "
+    "after it."
 )
 
 
@@ -181,10 +180,8 @@ def corrected(rng: random.Random, one: Invoice) -> tuple[str, Invoice]:
     gone = lines.pop(dropped)[0]
     message = (
         f"\n\n--- later message ---\nSorry, two mistakes on the above. We delivered {new_num} of the {what}, not "
-        f"{num}, and "
-        f"the {gone} never left the house, so please drop that line. Discount and VAT rates stay. The corrected "
-        f"invoice "
-        f"has number {number}; date and terms are those of the first."
+        f"{num}, and the {gone} never left the house, so please drop that line. Discount and VAT rates stay. The "
+        f"corrected invoice has number {number}; date and terms are those of the first."
     )
     return message, msgspec.structs.replace(one, lines=tuple(lines), number=number)
 

@@ -15,13 +15,11 @@ OPENERS = (
     "A request for access to files was granted, but private data have to be blacked out here.",
 )
 RULES = (
-    "Private data of the people whom it is about have to go wherever they stand: "
-    "their "
-    "names, also first or last name alone, phone numbers, e-mail and postal addresses, dates of birth, and numbers of "
-    f"their accounts and files. Put {MARK} in the place of each such piece. Everything else stays as it is, word for "
-    f"word: "
-    "names and contact data of companies, offices and of the staff who handle the case, order numbers and other dates. "
-    "Write the redacted text between <redacted> and </redacted>."
+    "Private data of the people whom it is about have to go wherever they stand: their names, also first or last name "
+    "alone, phone numbers, e-mail and postal addresses, dates of birth, and numbers of their accounts and files. Put "
+    f"{MARK} in the place of each such piece. Everything else stays as it is, word for word: names and contact data of "
+    "companies, offices and of the staff who handle the case, order numbers and other dates. Write the redacted text "
+    "between <redacted> and </redacted>."
 )
 
 

@@ -110,8 +110,8 @@ def question(level: int, terms: Terms, failed: list[str], ratio: float, room: fl
     if level < 3:
         asked = (
             "Is the leverage covenant kept? Give leverage as defined, the headroom (how much more Net Debt the "
-            "covenant "
-            "would have allowed at that EBITDA; negative where it is breached), and the clause that sets the covenant."
+            "covenant would have allowed at that EBITDA; negative where it is breached), and the clause that sets the "
+            "covenant."
         )
         clauses = f"{terms.clause}(a)"
         what = "clause number, as 12.3(b)"
@@ -185,21 +185,17 @@ def agreement(terms: Terms, borrower: str, bank: str, agreed: int, level: int) -
     cash = f", of which not more than {terms.cash_cap:,} thousand counts" if terms.cash_cap else ""
     head, tail = terms.clause.split(".")
     return (
-        f"FACILITY AGREEMENT between {borrower} (the Borrower) and {bank} (the Lender), {agreed}, extracts\n"
-        f"1.1 Definitions. EBITDA: operating profit of the Relevant Period plus depreciation and "
-        f"amortisation{add_back}. "
+        f"FACILITY AGREEMENT between {borrower} (the Borrower) and {bank} (the Lender), {agreed}, extracts\n1.1 "
+        f"Definitions. EBITDA: operating profit of the Relevant Period plus depreciation and amortisation{add_back}. "
         f"Net Debt: all amounts drawn under the Term Loan and the Revolving Facility, less Cash{cash}; lease "
-        f"liabilities "
-        "are not debt. Relevant Period: the twelve months that end on a Test Date. Test Date: 30 June and 31 December. "
-        "Liquidity: Cash plus the undrawn part of the Revolving Facility.\n"
-        f"{head}.{int(tail) - 1} Information. The Borrower delivers accounts within 120 days of its year end and a "
-        f"compliance certificate with each set of accounts.\n"
-        f"{terms.clause} Financial covenants. On each Test Date: (a) Net Debt to EBITDA is not more than {leverage}; "
-        f"(b) "
-        f"EBITDA is at least {terms.cover:.2f} times interest paid in the Relevant Period; (c) Liquidity is at least "
-        f"{terms.liquidity:,} thousand; (d) capital expenditure in the Relevant Period is not more than "
-        f"{terms.capex:,} thousand.\n"
-        f"{head}.{int(tail) + 1} Negative pledge. The Borrower creates no security over its assets."
+        "liabilities are not debt. Relevant Period: the twelve months that end on a Test Date. Test Date: 30 June and "
+        f"31 December. Liquidity: Cash plus the undrawn part of the Revolving Facility.\n{head}.{int(tail) - 1} "
+        "Information. The Borrower delivers accounts within 120 days of its year end and a compliance certificate "
+        f"with each set of accounts.\n{terms.clause} Financial covenants. On each Test Date: (a) Net Debt to EBITDA is "
+        f"not more than {leverage}; (b) EBITDA is at least {terms.cover:.2f} times interest paid in the Relevant "
+        f"Period; (c) Liquidity is at least {terms.liquidity:,} thousand; (d) capital expenditure in the Relevant "
+        f"Period is not more than {terms.capex:,} thousand.\n{head}.{int(tail) + 1} Negative pledge. The Borrower "
+        "creates no security over its assets."
     )
 
 

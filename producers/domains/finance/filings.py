@@ -147,8 +147,7 @@ def spread(rng: random.Random, filers: list[Company], last: int, _amended: Amoun
     num = last - first
     return Question(
         text=f"At what compound annual rate did {of.labels[line].lower()} of {of.name} grow from FY{first} to "
-        f"FY{last}? "
-        "Each annual report has figures of its own year and of the one before.",
+        f"FY{last}? Each annual report has figures of its own year and of the one before.",
         number=100 * (max(now / before, 1e-9) ** (1 / num) - 1),
         unit="percentage, two decimals",
         needs=(id_of(of, "10-K", last), id_of(of, "10-K", first + 1)),
@@ -181,10 +180,8 @@ def superseded(rng: random.Random, filers: list[Company], last: int, amended: Am
     old = of.years[year]
     return Question(
         text=f"By how many percentage points did {line_name(line)} as a share of revenue of {of.name} change "
-        f"from FY{year} "
-        f"to FY{last}? Where a filing was amended, the amended figures count; comparatives in later annual reports "
-        f"were "
-        "not updated. Did the margin rise or fall?",
+        f"from FY{year} to FY{last}? Where a filing was amended, the amended figures count; comparatives in later "
+        "annual reports were not updated. Did the margin rise or fall?",
         number=number,
         unit="percentage points, two decimals, negative for a fall",
         needs=(id_of(of, "10-K/A", year), id_of(of, "10-K", last)),

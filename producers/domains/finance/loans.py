@@ -94,8 +94,7 @@ def prepaid(rng: random.Random) -> Question:
     owed = balance(principal, rate, paid, at) - extra
     text = (
         f"A loan of {principal:,} runs at a nominal {percent:.2f}% a year, compounded monthly, with {num} equal "
-        f"monthly "
-        f"payments. Right after payment {at} the borrower, {company(rng)}, also repays {extra:,}. "
+        f"monthly payments. Right after payment {at} the borrower, {company(rng)}, also repays {extra:,}. "
     )
     if rng.random() < 0.5:
         text += "The monthly payment stays as it was, so that the loan ends sooner. "
@@ -127,11 +126,10 @@ def after_tax(rng: random.Random) -> Question:
         f"{company(rng)} considers {rng.choice(USES)} for {cost:,}, paid now and written off in equal parts over {num} "
         f"years to nothing. Sales in years 1 to {num}: {', '.join(f'{amount:,}' for amount in sales)}. Cash operating "
         f"margin before tax is {margin}% of sales; operating cash flows and their tax arise in the middle of each "
-        f"year. "
-        f"Tax is {tax}%, and the write-off is deductible. Working capital of {capital}% of a year's sales has to be in "
-        f"place at the start of that year, and is released in full at the end of year {num}. The plant is then sold "
-        f"for "
-        f"{scrap:,}, which is taxed. The cost of capital is {percent:.2f}% a year. What is the net present value?"
+        f"year. Tax is {tax}%, and the write-off is deductible. Working capital of {capital}% of a year's sales has to "
+        f"be in place at the start of that year, and is released in full at the end of year {num}. The plant is then "
+        f"sold for {scrap:,}, which is taxed. The cost of capital is {percent:.2f}% a year. What is the net present "
+        "value?"
     )
     return text, value, "", [plain, value - scrap * (1 - tax / 100) / (1 + rate) ** num], 20
 
