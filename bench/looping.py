@@ -7,10 +7,11 @@ threads and programs in the sandbox included; the broker has the others. The rat
 the log, over a stretch that begins once the loop is warm.
 """
 
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -66,20 +67,27 @@ def settings_for(log: LogSettings) -> Settings:
 
 
 @contextmanager
-def running(settings: Settings, home: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
-    """Have the services run within the block."""
+def running(
+    settings: Settings,
+    home: Path,
+    services: Sequence[str] = SERVICES,
+    *,
+    program: str = "rollog.cli",
+    packages: Path | None = None,
+) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    """Have the services run within the block, by the module `program`, with a folder of packages more."""
     saved = save(settings, home / "runs" / settings.run)
     processes = []
     try:
-        for name in SERVICES:
+        for name in services:
             command = service_command(name, settings, saved, home=home)
             command.log.parent.mkdir(parents=True, exist_ok=True)
+            arguments = [program if argument == "rollog.cli" else argument for argument in command.arguments]
+            environ = dict(command.environ)
+            if packages is not None:
+                environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(packages), environ.get("PYTHONPATH"))))
             with command.log.open("ab") as output:
-                processes.append(
-                    subprocess.Popen(
-                        command.arguments, env=dict(command.environ), stdout=output, stderr=output, cwd=ROOT
-                    )
-                )
+                processes.append(subprocess.Popen(arguments, env=environ, stdout=output, stderr=output, cwd=ROOT))
         yield processes
     finally:
         for process in processes:

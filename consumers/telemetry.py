@@ -50,6 +50,7 @@ class Telemetry:
         self.staleness = Histogram("staleness", "Versions behind, by token.", ["domain"], buckets=STALENESS, **metric)
         self._in_flight = Gauge("in_flight", "Pieces of work taken and not finished.", **metric)
         self._busy = Gauge("busy_fraction", "Share of the time since the start with work in hand.", **metric)
+        self._busy_seconds = Gauge("busy_seconds", "Seconds since the start with work in hand.", **metric)
 
     def progress(self, num_pending: int | None = None) -> None:
         """Say that something was done; `num_pending` pieces of work are in hand or waiting now."""
@@ -80,12 +81,15 @@ class Telemetry:
                     self._busy_s += self._clock() - self._busy_since_s
 
     @property
+    def busy_s(self) -> float:
+        """Return the seconds since the start with work in hand; two looks tell of the time between them."""
+        with self._lock:
+            return self._busy_s + (self._clock() - self._busy_since_s if self._num_busy else 0.0)
+
+    @property
     def busy_fraction(self) -> float:
         """Return the share of the time since the start with work in hand."""
-        with self._lock:
-            now_s = self._clock()
-            busy_s = self._busy_s + (now_s - self._busy_since_s if self._num_busy else 0.0)
-            return busy_s / max(now_s - self._started_s, 1e-9)
+        return self.busy_s / max(self._clock() - self._started_s, 1e-9)
 
     def health(self) -> tuple[bool, str]:
         """Return whether the service gets on with its work, and why one thinks so, as JSON."""
@@ -104,6 +108,7 @@ class Telemetry:
     def metrics(self) -> bytes:
         """Return all figures in Prometheus' text format."""
         self._busy.set(self.busy_fraction)
+        self._busy_seconds.set(self.busy_s)
         return bytes(generate_latest(self.registry))
 
 

@@ -250,6 +250,7 @@ class Generator:
             seed=turns.turn_seed(record, job.sample, step.turn),
             policy_version=record.policy_version,
             hint=record.gold[step.turn] if step.turn < len(record.gold) else "",
+            is_last_hint=step.turn == len(record.gold) - 1,
         )
         job.queued_s = time.monotonic() - job.ready_s
         self.sampler.submit(job.request)

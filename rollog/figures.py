@@ -19,6 +19,9 @@ class Figures(msgspec.Struct, kw_only=True):
     """One service instance at one moment."""
 
     busy: float = 0.0
+    """Share of the time since its start with work in hand."""
+    busy_s: float = 0.0
+    """The same in seconds; two looks tell of the time between them."""
     in_flight: int = 0
     lag: int = 0
     """Over all its topics."""
@@ -41,7 +44,7 @@ def scrape(run_dir: Path) -> dict[str, Figures]:
     return found
 
 
-def parse(text: str) -> Figures:
+def parse(text: str) -> Figures:  # noqa: C901  one case a metric
     """Return what a page of Prometheus' text format says."""
     figures = Figures()
     for family in text_string_to_metric_families(text):
@@ -49,6 +52,8 @@ def parse(text: str) -> Figures:
             match sample.name:
                 case "rollog_busy_fraction":
                     figures.busy = sample.value
+                case "rollog_busy_seconds":
+                    figures.busy_s = sample.value
                 case "rollog_in_flight":
                     figures.in_flight = int(sample.value)
                 case "rollog_lag":

@@ -45,6 +45,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A version given to `pin`; None is the live one, whichever that is at each token."""
     hint: str = ""
     """What a right turn says, for samplers without a model. No other one looks at it."""
+    is_last_hint: bool = False
+    """Whether no later turn has one; for the same."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):

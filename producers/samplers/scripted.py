@@ -81,7 +81,8 @@ def hinted(competence: str) -> Answer:
     def answer(_prompt: str, request: Request) -> str:
         share = shares[derive_seed(request.id, "level") % len(shares)]
         is_right = derive_seed(request.id, "competence") % 1000 < 1000 * share
-        return request.hint if is_right or request.seed % 2 else NO_ANSWER
+        is_lost = request.is_last_hint or request.seed % 2 == 0  # at the latest where nothing is left to be wrong in
+        return NO_ANSWER if is_lost and not is_right else request.hint
 
     return answer
 

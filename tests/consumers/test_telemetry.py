@@ -54,6 +54,19 @@ def test_overlapping_work_counts_once_as_busy() -> None:
     assert telemetry.busy_fraction == pytest.approx(0.5)
 
 
+def test_two_looks_tell_how_busy_it_was_between_them() -> None:
+    clock = Clock()
+    telemetry = Telemetry("learner", clock=clock)
+    clock.now_s += 100
+    with telemetry.busy():
+        clock.now_s += 1
+        before_s = telemetry.busy_s
+        clock.now_s += 3
+    clock.now_s += 4
+    assert telemetry.busy_s - before_s == pytest.approx(3)
+    assert "rollog_busy_seconds 4.0" in telemetry.metrics().decode()
+
+
 def test_health_and_metrics_are_answered_over_http() -> None:
     clock = Clock()
     telemetry = Telemetry("verifier", stall_s=30, clock=clock)

@@ -62,3 +62,15 @@ def test_a_competence_says_the_hint_of_all_turns_in_its_share_of_rollouts(compet
     found = [said(rollout) for rollout in range(2_000)]
     assert all(one <= {"right", NO_ANSWER} and "right" in one for one in found)
     assert sum(one == {"right"} for one in found) / 2_000 == pytest.approx(share, abs=0.04)
+
+
+@pytest.mark.parametrize("num_turns", [1, 2, 5])
+def test_a_rollout_that_is_not_right_is_wrong_in_a_turn_that_has_a_hint_however_few_there_are(num_turns: int) -> None:
+    answer = hinted("fair")
+
+    def is_right(rollout: int) -> bool:
+        turns = [Request(id=f"t/{rollout}", prompt_ids=[1], sampling=SamplingParams(), seed=7 * rollout + turn,
+                         hint="right", is_last_hint=turn == num_turns - 1) for turn in range(num_turns)]  # fmt: skip
+        return all(answer("prompt", turn) == "right" for turn in turns)
+
+    assert sum(map(is_right, range(2_000))) / 2_000 == pytest.approx(0.5, abs=0.04)

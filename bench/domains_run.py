@@ -1,0 +1,196 @@
+"""A run over all downstream domains: what slow verifiers cost it, and what it gains over a loop that waits.
+
+Real services on a real log, bubblewrap, a learner that steps; the scripted sampler at three competences; sampler and
+learner at the pace of an accelerator (`bench.paced`). Twice: where of two tasks in a hundred the verifier takes 50
+times the mean scoring of the others (`bench.judged_domains`), and where it takes no time. Then the same tasks, the slow
+ones included, by a synchronous loop of the same parts (`bench.synchronous`).
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.domains_figures import Counts, Window, count, figure, slots_busy, trained_per_s
+from bench.judged_domains import PREFIX
+from bench.looping import running
+from bench.slow_verifiers import MODEL, Judge, install_domains, serving_judge
+from bench.synchronous import run_synchronously
+from bench.tiny_policy import write_policy
+from consumers.reader import Reader
+from producers.domains.catalogue import all_domains
+from rollog.broker import EmbeddedBroker
+from rollog.figures import scrape
+from rollog.topics import create_topics
+from schemas.config import (
+    AdmissionSettings,
+    ExecutorSettings,
+    GeneratorSettings,
+    JudgeSettings,
+    LearnerSettings,
+    LogSettings,
+    PolicySettings,
+    Settings,
+    TaskSettings,
+    VerifierSettings,
+)
+from schemas.steps import StepTaken
+from schemas.tasks import SamplingParams
+
+SERVICES = ("issuer", "generator", "executor", "verifier", "assembler", "learner")
+"""What a rollout and a step need; the others would only take the processor."""
+CONTEXT_TOKENS = 1 << 15
+NUM_SAMPLES, GROUPS_PER_STEP = 4, 8
+NUM_SLOTS = 16
+"""Half of what a step trains on: the synchronous loop has enough to fill them with, at least while a phase begins."""
+FIRST_STEP, LAST_STEP = 4, 16
+"""Between them is measured."""
+NUM_BATCHES = 3
+"""Of the synchronous loop, after one that is not timed."""
+TIMES_SLOWER = 50
+BUSY_BAR, THROUGHPUT_BAR = 0.95, 2.0
+START_S, RUN_S = 90.0, 240.0
+POLL_S = 0.25
+
+
+def settings_for(log: LogSettings, judge: Judge, policy: Path) -> Settings:
+    """Return the settings of a run over all downstream domains."""
+    names = [name for name in all_domains() if name.startswith(PREFIX)]
+    return Settings(
+        run="domains",
+        log=log,
+        policy=PolicySettings(base=str(policy)),
+        tasks=TaskSettings(domains=dict.fromkeys(names, 1.0), num_samples=NUM_SAMPLES, deadline_s=RUN_S),
+        sampling=SamplingParams(max_tokens=2048),
+        admission=AdmissionSettings(max_staleness=4),
+        generator=GeneratorSettings(sampler="scripted", script="mixed", num_slots=NUM_SLOTS),
+        executor=ExecutorSettings(num_slots=2),
+        verifier=VerifierSettings(judge=JudgeSettings(url=judge.url, model=MODEL)),
+        learner=LearnerSettings(groups_per_step=GROUPS_PER_STEP, pack_tokens=2048, rows_per_pass=4),
+    )
+
+
+def run_services(settings: Settings, home: Path, packages: Path) -> tuple[Window, Counts]:
+    """Run the services until the last step, and return what was seen and what is on the log."""
+    create_topics(settings.log)
+    with running(settings, home, SERVICES, program="bench.paced", packages=packages) as processes:
+        window = watch(settings, home, processes)
+    return window, count(settings, home, window)
+
+
+def watch(settings: Settings, home: Path, processes: Sequence[Any]) -> Window:
+    """Look at the services at two of the learner's steps."""
+    looks: dict[int, tuple[float, float, dict[str, float]]] = {}
+    by_s = time.monotonic() + START_S
+    reader = Reader(settings.log, ["steps"], blob_dir=home / "blobs", start="beginning")
+    try:
+        while LAST_STEP not in looks:
+            for event in reader.poll(timeout_s=POLL_S):
+                assert isinstance(event.record, StepTaken)
+                by_s = time.monotonic() + START_S
+                if event.record.step in (FIRST_STEP, LAST_STEP):
+                    busy_s = {name: one.busy_s for name, one in scrape(home / "runs" / settings.run).items()}
+                    looks[event.record.step] = (time.monotonic(), event.time_s, busy_s)
+            assert time.monotonic() < by_s, f"no step for {START_S} s; see {home}/runs"
+            assert all(process.poll() is None for process in processes), f"a service ended; see {home}/runs"
+    finally:
+        reader.close()
+    (start_s, first_time_s, before), (end_s, last_time_s, after) = looks[FIRST_STEP], looks[LAST_STEP]
+    return Window(
+        seconds=end_s - start_s,
+        start_time_s=first_time_s,
+        end_time_s=last_time_s,
+        first_step=FIRST_STEP,
+        last_step=LAST_STEP,
+        busy={name: (after[name] - before[name]) / (end_s - start_s) for name in after},
+    )
+
+
+def measure() -> list[dict[str, Any]]:
+    """Return the figures, each with `name`, `value`, `unit`, `bar` and `holds`."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving_judge() as judge,
+        EmbeddedBroker(Path(folder) / "broker") as broker,
+    ):
+        top = Path(folder)
+        install_domains(top / "packages")
+        write_policy(top / "policy", context_tokens=CONTEXT_TOKENS)
+
+        def run(name: str) -> tuple[Settings, Window, Counts]:
+            log = LogSettings(bootstrap=broker.bootstrap, namespace=f"{name}.", seal_every_s=0)
+            settings = settings_for(log, judge, top / "policy")
+            window, counts = run_services(settings, top / name, top / "packages")
+            tell(name, settings, window, counts)
+            return settings, window, counts
+
+        even = run("even")
+        judge.latency_s = TIMES_SLOWER * even[2].mean_score_s
+        mixed = run("mixed")
+        broker.stop()
+        loop = run_synchronously(mixed[0], home=top / "synchronous", num_batches=NUM_BATCHES)
+    phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in loop.seconds.items())
+    print(f"synchronous: {phases}; {loop.num_tasks} tasks, {loop.num_trained} trained", file=sys.stderr)
+    return figures_of(even, mixed, judge, loop.num_trained / sum(loop.seconds.values()))
+
+
+def figures_of(
+    even: tuple[Settings, Window, Counts],
+    mixed: tuple[Settings, Window, Counts],
+    judge: Judge,
+    waiting_per_s: float,
+) -> list[dict[str, Any]]:
+    """Return the lines of the bench; `waiting_per_s` is the synchronous loop's groups a second."""
+    (settings, window, counts), (_, fast, _) = mixed, even
+    per_s, slots = trained_per_s(settings, window), slots_busy(*mixed)
+    busy = {name: (window.busy[f"{name}-0"], fast.busy[f"{name}-0"]) for name in ("generator", "learner")}
+    ratios = [
+        figure("domains_generation_busy_of_even_cost", busy["generator"][0] / busy["generator"][1], "ratio", BUSY_BAR),
+        figure("domains_slots_busy_of_even_cost", slots / slots_busy(*even), "ratio", BUSY_BAR),
+        figure("domains_learner_busy_of_even_cost", busy["learner"][0] / busy["learner"][1], "ratio", BUSY_BAR),
+        figure("domains_of_synchronous", per_s / waiting_per_s, "ratio", THROUGHPUT_BAR),
+    ]
+    valued = [
+        ("domains_generation_busy", busy["generator"][0], "share"),
+        ("domains_slots_busy", slots, "share"),
+        ("domains_learner_busy", busy["learner"][0], "share"),
+        ("domains_groups", per_s, "groups/s"),
+        ("domains_groups_even_cost", trained_per_s(settings, fast), "groups/s"),
+        ("domains_groups_synchronous", waiting_per_s, "groups/s"),
+        ("domains_effective_share", counts.num_trained_tokens / counts.num_tokens, "share"),
+        ("domains_slow_tasks", counts.num_judged / len(counts.tasks), "share"),
+        ("domains_mean_scoring", 1e3 * even[2].mean_score_s, "ms"),
+        ("domains_slow_scoring", 1e3 * judge.latency_s, "ms"),
+        ("domains_solved_by_expert", counts.solve_rate("expert"), "share"),
+        ("domains_invalid", sum(counts.invalid.values()) / max(1, counts.num_rewards), "share"),
+    ]
+    return [*ratios, *(figure(*one) for one in valued)]
+
+
+def tell(name: str, settings: Settings, window: Window, counts: Counts) -> None:
+    """Say on stderr what a run was like, by domain."""
+    print(f"{name}: {window.seconds:.1f} s, busy {dict(window.busy)}", file=sys.stderr)
+    print(
+        f"  {len(counts.tasks)} tasks, {counts.num_judged} judged slowly, ends {dict(counts.decisions)}",
+        file=sys.stderr,
+    )
+    for domain in sorted({domain for domain, _ in counts.scored} | set(counts.invalid)):
+        rates = {
+            level: f"{counts.solved[domain, level]}/{counts.scored[domain, level]}"
+            for level in ("novice", "fair", "expert")
+        }
+        print(
+            f"  {domain}: {rates}, invalid {counts.invalid[domain]}, right and not worth 1: {counts.unrewarded[domain]}"
+            f" {counts.details.get(domain, '')}",
+            file=sys.stderr,
+        )
+    for letter in counts.dead_letters[:5]:
+        print(f"  dead letter: {letter[:300]}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    for line in measure():
+        print(json.dumps(line))
