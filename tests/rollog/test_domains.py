@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,7 @@ def test_another_process_that_draws_another_item_is_a_fault() -> None:
 
 PACKAGE = '''
 import random
+import re
 from producers.domains import Item, domain
 from schemas.tasks import VerifierSpec
 
@@ -143,3 +145,10 @@ def test_verbs_say_what_there_is() -> None:
         select([], family="chess")
     with pytest.raises(ConfigError, match="'chess' is not known"):
         select(["chess"])
+
+
+def test_the_example_in_the_docs_is_a_domain_that_is_admitted() -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "domains.md").read_text(), re.DOTALL)
+    namespace: dict[str, object] = {"__name__": "docs"}
+    exec(source, namespace)
+    assert faults(namespace["arithmetic_sum"], name="arithmetic_sum", levels=3) == {}

@@ -80,7 +80,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_every_dataset_that_evaluates_answers_is_shown_what_its_answers_are_made_of_and_nothing_else(
+def test_a_dataset_that_evaluates_answers_is_shown_what_those_are_made_of_and_nothing_else(
     library: Dataset,
 ) -> None:
     assert RIGHT.keys() == EVALUATED.keys()
