@@ -76,7 +76,8 @@ RIGHT = {
 }
 WRONG = [
     "open('x','w')", "__import__('os')", "().__class__", "[x for x in range(9)]", "(3).bit_length()", "9**9**9**9",
-    "exec('1')", "S('1')", "x.subs", "lambda: 0", "print(1)", "globals()", "\uff4f\uff50\uff45\uff4e('x')", "f'{1}'", "a" * 99,
+    "exec('1')", "S('1')", "x.subs", "lambda: 0", "print(1)", "globals()", "\uff4f\uff50\uff45\uff4e('x')",
+    "f'{1}'", "a" * 99,
 ]  # fmt: skip
 
 
