@@ -48,11 +48,14 @@ def run_step(world: "World", step: str) -> "Any":
 @domain(family="agent", levels=4, max_tokens=192)
 def agent_dependency_plan(rng: random.Random, level: int) -> Item:
     """Run what a goal needs and nothing else, in the one order that the rule allows."""
-    names = rng.sample(STEPS, 5 + 2 * level)
-    world = draw_world(rng, names)
-    by_time = rng.random() < 0.5
+    names = rng.sample(STEPS, 6 + 2 * level)
     target = names[-1]
-    needed = all_needs(world["steps"], target)
+    while True:
+        world = draw_world(rng, names)
+        needed = all_needs(world["steps"], target)
+        if 3 + level <= len(needed) <= 5 + 2 * level:
+            break
+    by_time = rng.random() < 0.5
     order = order_of(world["steps"], needed, by_time=by_time)
     execution = world_tools(list_steps, describe, run_step, world=world)
     rule = "the one that takes the fewest minutes (of equal ones the first by name)" if by_time else "the first by name"
@@ -93,7 +96,7 @@ def draw_world(rng: random.Random, names: list[str]) -> World:
     """Return steps of which each needs some that stand before it; the last needs many, some are beside the way."""
     steps: World = {}
     for place, name in enumerate(names):
-        many = min(place, rng.choice((0, 1, 1, 2)) if place < len(names) - 1 else 2)
+        many = min(place, rng.choice((0, 1, 1, 2, 2)) if place < len(names) - 1 else 2)
         steps[name] = {"needs": sorted(rng.sample(names[:place], many)), "minutes": rng.randint(1, 30)}
     for name in rng.sample(DANGEROUS, 2):
         steps[name] = {"needs": [], "minutes": rng.randint(1, 9)}

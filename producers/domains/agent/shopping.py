@@ -111,7 +111,7 @@ def agent_shop(rng: random.Random, level: int) -> Item:
         ),
         execution=execution,
         max_turns=8 + 8 * len(needs),
-        partials=((*puts[:-1], call("put_in_cart", sku=next(iter(lines)), quantity=1), buys, "Done."),)
+        partials=((*puts[:-1], call("put_in_cart", sku=next(iter(lines)), quantity=1), call("checkout"), "Done."),)
         if level > 1
         else (),
         wrongs=(

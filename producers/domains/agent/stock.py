@@ -70,7 +70,7 @@ def agent_inventory(rng: random.Random, level: int) -> Item:
     num, house = 4 + level, rng.choice(HOUSES[: 2 + min(level, 2)])
     houses = HOUSES[: 2 + min(level, 2)]
     skus = sorted(rng.sample(SKUS, num))
-    low = sorted(rng.sample(skus, 2 + level // 2))
+    low = sorted(rng.sample(skus, 2 + level))
     world = draw_world(rng, houses, skus, house, low)
     moves, orders = plan(world, house, low)
     execution = world_tools(stock, supplier, transfer, order, world=world)

@@ -130,6 +130,49 @@ QUESTIONS = (
         "SUM(CASE WHEN c.day < '$first' THEN COALESCE(c.$amount, 0) ELSE 0 END) AS early "
         "FROM $parent p JOIN $child c ON c.$link = p.id GROUP BY p.id) WHERE late > early",
     ),
+    Question(
+        0,
+        "The $k latest $child of $state '$one', by day, of equal days those with the higher id. Columns: id, day.",
+        "SELECT id, day FROM $child WHERE $state = '$one' ORDER BY day DESC, id DESC LIMIT $k",
+    ),
+    Question(
+        1,
+        "How many $parent are there in each $group, where there are at least two? Columns: $group, number.",
+        "SELECT $group, COUNT(*) FROM $parent GROUP BY $group HAVING COUNT(*) >= 2",
+    ),
+    Question(
+        1,
+        "For each of $parent with $child before $first: the mean of their known $amount, rounded to one decimal. "
+        "Columns: $label, mean; leave out those of which no $amount is known.",
+        "SELECT p.$label, ROUND(AVG(c.$amount), 1) FROM $parent p JOIN $child c ON c.$link = p.id "
+        "WHERE c.day < '$first' GROUP BY p.id HAVING COUNT(c.$amount) > 0",
+    ),
+    Question(
+        2,
+        "Which $parent have $child, and only such of $state '$one' or '$two'? Columns: id, $label.",
+        "SELECT p.id, p.$label FROM $parent p JOIN $child c ON c.$link = p.id GROUP BY p.id "
+        "HAVING SUM(c.$state NOT IN ('$one', '$two')) = 0",
+    ),
+    Question(
+        2,
+        "All pairs of $parent of one $group, each pair once. Columns: the two $label, the one that is first in the "
+        "alphabet first.",
+        "SELECT a.$label, b.$label FROM $parent a JOIN $parent b ON a.$group = b.$group AND a.$label < b.$label",
+    ),
+    Question(
+        3,
+        "For each $state the second highest $amount, equal ones counting once. Columns: $state, $amount; leave out a "
+        "$state with fewer than two different ones.",
+        "SELECT c.$state, MAX(c.$amount) FROM $child c WHERE c.$amount < "
+        "(SELECT MAX(o.$amount) FROM $child o WHERE o.$state = c.$state) GROUP BY c.$state",
+    ),
+    Question(
+        3,
+        "Which part of the total $amount of all $child falls to each $group, in percent, rounded to one decimal? "
+        "Columns: $group, percent; only groups with a known $amount.",
+        "SELECT p.$group, ROUND(100.0 * SUM(c.$amount) / (SELECT SUM($amount) FROM $child), 1) FROM $parent p "
+        "JOIN $child c ON c.$link = p.id GROUP BY p.$group HAVING COUNT(c.$amount) > 0",
+    ),
 )
 FAULTS = (
     ("LEFT JOIN", "JOIN"),

@@ -2,6 +2,8 @@
 
 import random
 
+import msgspec
+
 from producers.domains.catalogue import domain
 from producers.domains.interface import Item
 from producers.domains.terminal.git_stories import STORIES
@@ -14,7 +16,7 @@ def terminal_git_repair(rng: random.Random, level: int) -> Item:
     """Repair a git repository after an accident, or find out what happened in it."""
     story = rng.choice(STORIES)(rng, level)
     files = story.repository.files(with_log=story.with_log)
-    execution = machine(files, setup="git read-tree HEAD")
+    execution = msgspec.structs.replace(machine(files, setup=story.setup), cases=story.cases)
     question = f"The working directory is a git repository. {story.question} Then say that it is done."
     return Item(
         prompt=asked(rng, question if "JSON" not in story.question else question.rpartition(" Then")[0], execution),

@@ -1,15 +1,18 @@
 """What people do to a repository, and how it should look afterwards."""
 
 import random
+from typing import Any
 
 import msgspec
 
 from producers.domains.terminal.repository import Repository
-from producers.domains.terminal.verdicts import answer_is, bash, json_text, label
+from producers.domains.terminal.verdicts import answer_is, bash, heredoc, json_text, label
+from schemas.executions import Case
 from schemas.parts import Part
 
 AREAS = ("parser", "login", "billing", "search", "export", "cache", "mailer", "theme")
 DEEDS = ("Add", "Fix", "Speed up", "Tidy", "Document", "Extend", "Simplify", "Test")
+IS_CLEAN = 'test -z "$(git status --porcelain)"'
 FIND_LOST = "git fsck --lost-found; for one in $(ls .git/lost-found/commit); do git log -1 --oneline $one; done"
 
 
@@ -24,6 +27,9 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     wrongs: tuple[tuple[str, ...], ...] = ()
     with_log: bool = True
     weight: float
+    setup: str = "git read-tree HEAD"
+    cases: tuple[Case, ...] = ()
+    """Lines that are run on what a rollout left, once it is over."""
 
 
 def ref_is(branch: str, commit: str, weight: float = 1.0) -> Part:
@@ -193,4 +199,93 @@ def guilty_commit(rng: random.Random, level: int) -> Story:
     )
 
 
-STORIES = (lost_commits, wrong_branch, deleted_branch, guilty_commit)
+def bad_commit(rng: random.Random, level: int) -> Story:
+    """Tell of a commit that has to be undone by another one."""
+    num, place = 5 + 2 * level, 1 + rng.randrange(3 + level)
+    repository = Repository()
+    path = f"conf/{rng.choice(AREAS)}.ini"
+    good = f"[limits]\nrate = {rng.randint(10, 99)}\nburst = {rng.randint(100, 900)}\n"
+    bad = good.replace("rate = ", "rate = -").replace("burst", "bursts")
+    files = {path: good, "README.md": "# service\n"}
+    commits: list[str] = []
+    titles: list[str] = []
+    for number in range(num):
+        if number == place:
+            files[path] = bad
+            titles.append(f"Tune {path} ({rng.randint(100, 999)})")
+        else:
+            files[f"src/{rng.choice(AREAS)}.py"] = f"BUILD = {number}\n"
+            titles.append(f"{rng.choice(DEEDS)} {rng.choice(AREAS)}")
+        commits.append(repository.commit(files, titles[-1], commits[-1] if commits else ""))
+        repository.move("main", commits[-1], f"commit: {titles[-1]}")
+    tip = commits[-1]
+    show = f"git show main:{path}"
+    edit = bash(f"git checkout {commits[place - 1]} -- {path}")
+    return Story(
+        question=f'The commit "{titles[place]}" has to be undone by a new commit on main, after the others: history '
+        "must not be rewritten, what later commits did must stay, and nothing may be left uncommitted.",
+        repository=repository,
+        parts=(checks({"history": {}, "later": files_of(files, path), "undone": good}, needs=("history", "later")),),
+        gold=(bash("git log --oneline --stat"), bash(f"git revert --no-edit {commits[place]}"), "It is undone."),
+        wrongs=((edit, "It is undone."), (bash(f"git reset --hard {commits[place - 1]}"), "It is undone.")),
+        weight=3.0 + level,
+        cases=(
+            Case(name="history", epilogue=f"git merge-base --is-ancestor {tip} main && {IS_CLEAN}"),
+            Case(name="later", epilogue=f"git ls-tree -r --name-only main | grep -v '^{path}$'"),
+            Case(name="undone", epilogue=show),
+        ),
+    )
+
+
+def conflict(rng: random.Random, level: int) -> Story:
+    """Tell of a merge that stopped at a conflict."""
+    repository, commits, _ = history(rng, 2 + level)
+    path, branch = f"conf/{rng.choice(AREAS)}.list", f"{rng.choice(AREAS)}-{rng.randint(10, 99)}"
+    base = [f"{name}={rng.randint(1, 99)}" for name in rng.sample(AREAS, 3 + level)]
+    ours, theirs = (
+        [f"{name}-{side}={rng.randint(100, 999)}" for name in rng.sample(AREAS, 1 + level)] for side in ("a", "b")
+    )
+    tree = repository.trees[commits[-1]]
+
+    def committed(lines: list[str], message: str, parent: str) -> str:
+        return repository.commit(tree | {path: "".join(f"{line}\n" for line in lines)}, message, parent)
+
+    start = committed(base, f"Add {path}", commits[-1])
+    tip, other = committed(base + ours, "Extend the list", start), committed(base + theirs, f"Work on {branch}", start)
+    repository.branches[branch] = other
+    repository.move("main", tip, "commit: Extend the list")
+    wanted = "".join(f"{line}\n" for line in base + ours + theirs)
+    finish = "git add -A && git commit -q --no-edit"
+    return Story(
+        question=f"A merge of {branch} into main stopped at a conflict in {path}. Finish it: keep all lines of both, "
+        f"those of main before those of {branch}, and commit the merge, so that nothing is left uncommitted.",
+        repository=repository,
+        parts=(checks({"tidy": {}, "merged": wanted}, needs=("tidy",), partial="lines"),),
+        gold=(bash(f"git status; cat {path}"), bash(f"{heredoc(path, wanted)}\n{finish}"), "It is merged."),
+        partials=((bash(f"git checkout --ours {path} && {finish}"), "It is merged."),),
+        wrongs=((bash("git merge --abort"), "It is merged."), (bash(heredoc(path, wanted)), "It is merged.")),
+        weight=3.0 + level,
+        setup=f"git read-tree HEAD; git merge -q {branch} || true",
+        cases=(
+            Case(
+                name="tidy",
+                epilogue=f"git merge-base --is-ancestor {tip} main && git merge-base --is-ancestor {other} main && "
+                f"{IS_CLEAN}",
+            ),
+            Case(name="merged", epilogue=f"git show main:{path}"),
+        ),
+    )
+
+
+def checks(expected: dict[str, Any], *, needs: tuple[str, ...], partial: str = "none") -> Part:
+    """Return the part that knows what the lines run at the end should print."""
+    options = {"needs": list(needs), "partial": partial}
+    return Part(kind="cases", of="cases", expected=expected, options=options)
+
+
+def files_of(files: dict[str, str], but: str) -> str:
+    """Return the paths that `git ls-tree` lists."""
+    return "".join(f"{path}\n" for path in sorted(files) if path != but)
+
+
+STORIES = (lost_commits, wrong_branch, deleted_branch, guilty_commit, bad_commit, conflict)

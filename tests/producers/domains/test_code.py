@@ -118,6 +118,22 @@ BY_HAND: dict[int, Callable[[Database, dict[str, Any]], list[tuple[Any, ...]]]] 
         for found in [[r for r in d.children if r[1] == p[0]]]
         if {r[4] for r in found} == {r[4] for r in d.children}
     ],
+    17: lambda d, v: sorted(((r[0], r[3]) for r in d.children if r[4] == v["one"]), key=lambda r: (r[1], r[0]))[
+        -v["k"] :
+    ],
+    20: lambda d, v: [
+        (p[0], p[1])
+        for p in d.parents
+        for states in [{r[4] for r in d.children if r[1] == p[0]}]
+        if states and states <= {v["one"], v["two"]}
+    ],
+    21: lambda d, _: [(a[1], b[1]) for a in d.parents for b in d.parents if a[2] == b[2] and str(a[1]) < str(b[1])],
+    22: lambda d, _: [
+        (state, amounts[-2])
+        for state in d.theme.states
+        for amounts in [sorted({r[2] for r in d.children if r[4] == state and r[2] is not None})]
+        if len(amounts) > 1
+    ],
 }
 """Questions by their place, answered without a database."""
 
