@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("log_bytes", "event_path", "sandbox", "learner_step", "rescoring", "curriculum")
+BENCHMARKS = ("log_bytes", "event_path", "sandbox", "learner_step", "rescoring", "curriculum", "domains_run")
 BY_NAME = ("rescoring_large",)
 """Those that take minutes, and run only when they are asked for."""
 

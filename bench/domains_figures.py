@@ -21,13 +21,13 @@ from schemas.steps import StepTaken
 from schemas.tasks import TaskIssued
 
 TOPICS = ("tasks", "rollouts", "rewards", "batches", "decisions", "steps", "deadletters")
-NAMES = dict(zip(COMPETENCES["mixed"], ("novice", "fair", "expert"), strict=True))
+LEVELS = ("novice", "fair", "expert")
+NAMES = dict(zip(COMPETENCES["mixed"], LEVELS, strict=True))
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
     """The time between two of the learner's steps, both over."""
 
-    seconds: float
     start_time_s: float
     end_time_s: float
     """Since the epoch, as events have it."""
@@ -35,6 +35,11 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     last_step: int
     busy: Mapping[str, float]
     """By instance: the share of the time with work in hand."""
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it was."""
+        return self.end_time_s - self.start_time_s
 
     def has(self, time_s: float) -> bool:
         """Return whether an event of that time is within."""
@@ -52,7 +57,7 @@ class Counts:
         """In the window: of each scoring without the slow judge."""
         self.slow_s: list[float] = []
         """Of each with it, whenever."""
-        self.decisions: Counter[str] = Counter()
+        self.ends: Counter[str] = Counter()
         self.dead_letters: list[str] = []
         self.invalid: Counter[str] = Counter()
         self.details: dict[str, str] = {}
@@ -103,7 +108,7 @@ def count(settings: Settings, home: Path, window: Window) -> Counts:
                 counts.num_trained_tokens += record.stats.num_tokens * is_within
             elif isinstance(record, Batch | Decision):
                 counts.num_groups += window.has(event.time_s)
-                counts.decisions[record.reason if isinstance(record, Decision) else "batch"] += 1
+                counts.ends[record.reason if isinstance(record, Decision) else "batch"] += 1
             elif event.position is not None and event.position.topic == "deadletters":
                 counts.dead_letters.append(str(record))
     finally:

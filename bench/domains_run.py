@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.domains_figures import Counts, Window, count, figure, slots_busy, trained_per_s
+from bench.domains_figures import LEVELS, Counts, Window, count, figure, slots_busy, trained_per_s
 from bench.judged_domains import PREFIX
 from bench.looping import running
 from bench.slow_verifiers import MODEL, Judge, install_domains, serving_judge
@@ -23,7 +23,7 @@ from bench.tiny_policy import write_policy
 from consumers.reader import Reader
 from producers.domains.catalogue import all_domains
 from rollog.broker import EmbeddedBroker
-from rollog.figures import scrape
+from rollog.figures import Figures, scrape
 from rollog.topics import create_topics
 from schemas.config import (
     AdmissionSettings,
@@ -46,7 +46,7 @@ CONTEXT_TOKENS = 1 << 15
 NUM_SAMPLES, GROUPS_PER_STEP = 4, 8
 NUM_SLOTS = 16
 """Half of what a step trains on: the synchronous loop has enough to fill them with, at least while a phase begins."""
-FIRST_STEP, LAST_STEP = 4, 16
+FIRST_STEP, LAST_STEP = 3, 14
 """Between them is measured."""
 NUM_BATCHES = 3
 """Of the synchronous loop, after one that is not timed."""
@@ -83,7 +83,7 @@ def run_services(settings: Settings, home: Path, packages: Path) -> tuple[Window
 
 def watch(settings: Settings, home: Path, processes: Sequence[Any]) -> Window:
     """Look at the services at two of the learner's steps."""
-    looks: dict[int, tuple[float, float, dict[str, float]]] = {}
+    looks: dict[int, tuple[float, dict[str, Figures]]] = {}
     by_s = time.monotonic() + START_S
     reader = Reader(settings.log, ["steps"], blob_dir=home / "blobs", start="beginning")
     try:
@@ -92,21 +92,25 @@ def watch(settings: Settings, home: Path, processes: Sequence[Any]) -> Window:
                 assert isinstance(event.record, StepTaken)
                 by_s = time.monotonic() + START_S
                 if event.record.step in (FIRST_STEP, LAST_STEP):
-                    busy_s = {name: one.busy_s for name, one in scrape(home / "runs" / settings.run).items()}
-                    looks[event.record.step] = (time.monotonic(), event.time_s, busy_s)
+                    looks[event.record.step] = (event.time_s, scrape(home / "runs" / settings.run))
             assert time.monotonic() < by_s, f"no step for {START_S} s; see {home}/runs"
             assert all(process.poll() is None for process in processes), f"a service ended; see {home}/runs"
     finally:
         reader.close()
-    (start_s, first_time_s, before), (end_s, last_time_s, after) = looks[FIRST_STEP], looks[LAST_STEP]
+    (start_s, before), (end_s, after) = looks[FIRST_STEP], looks[LAST_STEP]
     return Window(
-        seconds=end_s - start_s,
-        start_time_s=first_time_s,
-        end_time_s=last_time_s,
+        start_time_s=start_s,
+        end_time_s=end_s,
         first_step=FIRST_STEP,
         last_step=LAST_STEP,
-        busy={name: (after[name] - before[name]) / (end_s - start_s) for name in after},
+        busy={name: busy_between(before[name], after[name]) for name in after},
     )
+
+
+def busy_between(before: Figures, after: Figures) -> float:
+    """Return the share of the time between two looks with work in hand, all by the service's own clock."""
+    since_start_s = [look.busy_s / look.busy if look.busy else 0.0 for look in (before, after)]
+    return (after.busy_s - before.busy_s) / max(since_start_s[1] - since_start_s[0], 1e-9)
 
 
 def measure() -> list[dict[str, Any]]:
@@ -124,7 +128,7 @@ def measure() -> list[dict[str, Any]]:
             log = LogSettings(bootstrap=broker.bootstrap, namespace=f"{name}.", seal_every_s=0)
             settings = settings_for(log, judge, top / "policy")
             window, counts = run_services(settings, top / name, top / "packages")
-            tell(name, settings, window, counts)
+            tell(name, window, counts)
             return settings, window, counts
 
         even = run("even")
@@ -170,25 +174,19 @@ def figures_of(
     return [*ratios, *(figure(*one) for one in valued)]
 
 
-def tell(name: str, settings: Settings, window: Window, counts: Counts) -> None:
-    """Say on stderr what a run was like, by domain."""
-    print(f"{name}: {window.seconds:.1f} s, busy {dict(window.busy)}", file=sys.stderr)
-    print(
-        f"  {len(counts.tasks)} tasks, {counts.num_judged} judged slowly, ends {dict(counts.decisions)}",
-        file=sys.stderr,
-    )
+def tell(name: str, window: Window, counts: Counts) -> None:
+    """Say on stderr what a run was like, and of each domain how many of whose rollouts were solved."""
+    busy = ", ".join(f"{name} {share:.2f}" for name, share in sorted(window.busy.items()))
+    ends = ", ".join(f"{count} {end}" for end, count in sorted(counts.ends.items()))
+    lines = [f"{name}: {window.seconds:.1f} s, busy: {busy}"]
+    lines += [f"  {len(counts.tasks)} tasks, {counts.num_judged} with a slow verifier; ends: {ends}"]
     for domain in sorted({domain for domain, _ in counts.scored} | set(counts.invalid)):
-        rates = {
-            level: f"{counts.solved[domain, level]}/{counts.scored[domain, level]}"
-            for level in ("novice", "fair", "expert")
-        }
-        print(
-            f"  {domain}: {rates}, invalid {counts.invalid[domain]}, right and not worth 1: {counts.unrewarded[domain]}"
-            f" {counts.details.get(domain, '')}",
-            file=sys.stderr,
-        )
-    for letter in counts.dead_letters[:5]:
-        print(f"  dead letter: {letter[:300]}", file=sys.stderr)
+        at = ", ".join(f"{level} {counts.solved[domain, level]}/{counts.scored[domain, level]}" for level in LEVELS)
+        lines += [f"  {domain}: {at}; right and not worth 1: {counts.unrewarded[domain]}"]
+        if counts.invalid[domain]:
+            lines[-1] += f"; invalid: {counts.invalid[domain]}, {counts.details[domain]}"
+    lines += [f"  dead letter: {letter[:300]}" for letter in counts.dead_letters]
+    print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def pace(service: str) -> None:
     if service == "generator":
         import producers.generator  # here, as the next one: each service loads what it needs, and torch is much
 
-        producers.generator.make_sampler = PacedSampler
+        producers.generator.make_sampler = PacedSampler  # type: ignore[attr-defined]
     elif service == "learner":
         from learner.training import Training
 
