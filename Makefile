@@ -24,7 +24,7 @@ STRUCTURE := tests/test_imports.py tests/test_docs_links.py tests/test_sizes.py
 unexport PYTHONDONTWRITEBYTECODE
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help setup demo test check bench chaos lock clean
+.PHONY: help setup demo test check bench chaos puzzles lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo 'make check   lint, format, types, import direction, links in the docs'
 	@echo 'make bench   how fast it is, as ratios, one JSON line each'
 	@echo 'make chaos   the demo under kill -9, checked by the log, one JSON line per figure'
+	@echo 'make puzzles more domains: the puzzles of reasoning-gym; takes a C compiler'
 	@echo 'make lock    write requirements/ anew; UPGRADE=--upgrade takes newer versions'
 	@echo 'make clean   delete the environment; data in ROLLOG_HOME stays'
 
@@ -56,6 +57,10 @@ bench: setup
 
 chaos: setup
 	$(BIN)/rollog chaos
+
+# Kept out of the environment by default: one of its dependencies is built from source, which takes a C compiler.
+puzzles: setup
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements/puzzles.txt
 
 $(TOOLS_STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -81,12 +86,13 @@ $(BROKER_STAMP): | $(VENV_STAMP)
 # The first file holds every version; the others take theirs from it.
 lock: | $(TOOLS_STAMP)
 	printf 'uv\nhatchling\neditables\n' | $(COMPILE) $(UPGRADE) --output-file requirements/build.txt -
-	$(COMPILE) $(UPGRADE) --all-extras --group dev --output-file requirements/all.txt pyproject.toml
+	$(COMPILE) $(UPGRADE) $(patsubst %,--extra %,$(filter-out core,$(ROLES))) --group dev --output-file requirements/all.txt pyproject.toml
 	for role in $(ROLES); do \
 	  extra=$$(test $$role = core || echo --extra $$role); \
 	  rm -f requirements/$$role.txt; \
 	  $(COMPILE) --constraint requirements/all.txt $$extra --output-file requirements/$$role.txt pyproject.toml || exit 1; \
 	done
+	$(COMPILE) $(UPGRADE) --constraint requirements/all.txt --extra puzzles --output-file requirements/puzzles.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) .make .mypy_cache .pytest_cache .ruff_cache .hypothesis

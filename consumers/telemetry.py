@@ -42,6 +42,10 @@ class Telemetry:
         self.zero_variance = Gauge(
             "zero_variance", "Share of the last groups whose rewards were all alike.", ["domain"], **metric
         )
+        self.generated_tokens = Counter("generated_tokens", "Tokens that the policy drew.", ["domain"], **metric)
+        self.trained_tokens = Counter(
+            "trained_tokens", "Of those, what steps were taken on: the effective share.", ["domain"], **metric
+        )
         self.lag = Gauge("lag", "Events on the log that were not taken yet.", ["topic"], **metric)
         self.staleness = Histogram("staleness", "Versions behind, by token.", ["domain"], buckets=STALENESS, **metric)
         self._in_flight = Gauge("in_flight", "Pieces of work taken and not finished.", **metric)

@@ -15,6 +15,7 @@ from consumers.reader import RawRecord, Reader
 from consumers.recorded import RecordedFeed
 from consumers.runtime import Runtime
 from learner.checkpoint import only_learner
+from learner.gate import Gate
 from learner.manifest import describe_restored, describe_step
 from learner.model import code_version, set_determinism, vocabulary_size
 from learner.orders import Orders
@@ -97,13 +98,16 @@ def follow_on(
 
 def orders_of(runtime: Runtime, open_reader: OpenReader) -> closing[Orders]:
     """Return the commands that concern the run's learner, to be let go of at the end. Raises LogError."""
-    return closing(Orders(open_reader, runtime.settings.run, runtime.settings.policy.name))
+    settings = runtime.settings
+    holds = settings.curriculum.enabled and settings.curriculum.hold
+    gate = Gate(open_reader, settings.run) if holds else None
+    return closing(Orders(open_reader, settings.run, settings.policy.name, gate=gate))
 
 
 def begin(runtime: Runtime, publisher: Publisher, open_reader: OpenReader, orders: Orders) -> Training:
     """Return the training where the run was. Raises CheckpointError, LogError."""
     set_determinism(runtime.settings.learner.num_threads)
-    return resume(runtime, publisher, open_reader, asked_for=orders.asked_for)
+    return resume(runtime, publisher, open_reader, asked_for=orders.asked_for, held=orders.held)
 
 
 def train(
@@ -146,8 +150,10 @@ def train(
             events = [step_event(publisher, taken)]
             if is_due(settings.learner, training.step):
                 orders.poll()
-                root, asked_for = checkpoints_of(runtime), orders.asked_for
-                events = save_and_name(training, root, settings, publisher, before=events, asked_for=asked_for)
+                root, asked_for, held = checkpoints_of(runtime), orders.asked_for, orders.held
+                events = save_and_name(
+                    training, root, settings, publisher, before=events, asked_for=asked_for, held=held
+                )
             publisher.send_all(events)
         report(runtime, feed, batches, result, version=training.step - 1, num_versions=len(events) - 1)
         on_step(training.step)
@@ -164,9 +170,9 @@ def obey(training: Training, rollback: Rollback, orders: Orders, runtime: Runtim
             return
         taken = describe_restored(training, runtime.settings, code_version=code_version(), weights_digest_in=digest_in)
         before = [step_event(publisher, taken, command_id=rollback.rollback_id)]
-        asked_for = orders.asked_for
+        asked_for, held = orders.asked_for, orders.held
         publisher.send_all(
-            save_and_name(training, root, runtime.settings, publisher, before=before, asked_for=asked_for)
+            save_and_name(training, root, runtime.settings, publisher, before=before, asked_for=asked_for, held=held)
         )
     runtime.telemetry.events.labels("steps", "out").inc()
     runtime.telemetry.events.labels("policies", "out").inc()
@@ -291,6 +297,8 @@ def report(
     telemetry.lag.labels("batches").set(feed.lag())
     for part, seconds in result.timings_s.items():
         telemetry.seconds.labels(f"learner_{part}", "").observe(seconds)
+    for domain, stats in result.by_domain.items():
+        telemetry.trained_tokens.labels(domain).inc(stats.num_tokens)
     for event in batches:
         # One observation per group: per token it would cost more than the packing.
         batch = event.record

@@ -103,7 +103,7 @@ def describe_restored(
     )
 
 
-def describe_policy(training: Training, folder: Path, settings: Settings) -> PolicyPublished:
+def describe_policy(training: Training, folder: Path, settings: Settings, *, held: str = "") -> PolicyPublished:
     """Return the version that `folder` holds or is about to hold."""
     return PolicyPublished(
         policy=settings.policy.name,
@@ -114,6 +114,7 @@ def describe_policy(training: Training, folder: Path, settings: Settings) -> Pol
         address=str(folder.resolve()),
         digest=training.weights_digest,
         num_bytes=len(training.weights),
+        held=held,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from consumers.commands import CommandFeed
 from consumers.feed import BatchEvent, Fault, OpenReader, place_of
 from learner.checkpoint import Restored
+from learner.gate import Gate
 from learner.training import Training
 from schemas.batches import Batch
 from schemas.errors import CheckpointError
@@ -24,18 +25,28 @@ LOGGER = logging.getLogger("learner.orders")
 class Orders:
     """The commands that concern one run's learner."""
 
-    def __init__(self, open_reader: OpenReader, run_id: str, policy: str) -> None:
+    def __init__(self, open_reader: OpenReader, run_id: str, policy: str, *, gate: Gate | None = None) -> None:
         """Read all commands that are there. Raises LogError."""
+        self._gate = gate
         self._feed, self._run_id, self._policy = CommandFeed(open_reader), run_id, policy
         self._refused: set[str] = set()
 
     def close(self) -> None:
         """Let go."""
         self._feed.close()
+        if self._gate is not None:
+            self._gate.close()
 
     def poll(self) -> bool:
         """Hear what is new; returns whether anything is. Raises LogError."""
+        if self._gate is not None:
+            self._gate.poll()
         return self._feed.poll()
+
+    @property
+    def held(self) -> str:
+        """Return why new versions are not for use outside of training; empty where they are."""
+        return "" if self._gate is None else self._gate.why
 
     def due(self, training: Training) -> Rollback | None:
         """Return the first rollback that was not obeyed and is to be at this boundary, None where there is none."""

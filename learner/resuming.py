@@ -61,7 +61,7 @@ def is_due(settings: LearnerSettings, step: int) -> bool:
 
 
 def resume(
-    runtime: Runtime, publisher: Publisher, open_reader: OpenReader, *, asked_for: Collection[int] = ()
+    runtime: Runtime, publisher: Publisher, open_reader: OpenReader, *, asked_for: Collection[int] = (), held: str = ""
 ) -> Training:
     """Return the training as the log and the last checkpoint have it, with all its events on the log.
 
@@ -84,7 +84,7 @@ def resume(
         step = published.steps[training.step + 1]
         repeat(training, step, runtime, open_reader, command_id=published.causes[step.step])
         if is_due(settings.learner, training.step) or step.restored_from is not None:
-            events = save_and_name(training, root, settings, publisher, before=[], asked_for=asked_for)
+            events = save_and_name(training, root, settings, publisher, before=[], asked_for=asked_for, held=held)
             publish_missing(publisher, events, present=published.ids)
         runtime.telemetry.progress()
     beyond = [step for step in published.steps if step > training.step]
@@ -110,12 +110,14 @@ def save_and_name(
     *,
     before: list[Event[Any]],
     asked_for: Collection[int] = (),
+    held: str = "",
 ) -> list[Event[Any]]:
     """Make a checkpoint durable that holds the events `before` and its own policy version; returns those to publish.
 
-    Of older checkpoints those that are `asked_for` are kept, whatever the rule.
+    Of older checkpoints those that are `asked_for` are kept, whatever the rule. `held` says why the version is for
+    training alone.
     """
-    policy = describe_policy(training, folder_of(root, training.step), settings)
+    policy = describe_policy(training, folder_of(root, training.step), settings, held=held)
     events = [*before, policy_event(publisher, policy)]
     pending = [put_aside(event) for event in events]
     training.save(root, run_id=settings.run, policy=settings.policy.name, seed=settings.seed, pending=pending)

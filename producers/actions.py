@@ -23,8 +23,12 @@ def action_of(task: TaskIssued, trajectory: Trajectory, text: str) -> Action | N
     execution = task.execution
     if execution is None:
         return None
+    tree = last_tree(trajectory)
     if execution.kind == "tools":
         found = find_call(text)
+        is_over = found is None or trajectory.num_turns == task.max_turns - 1
+        if execution.cases and is_over:
+            return check_of(execution, tree)
         if found is None:
             return None
         kind, code = called(execution, found)
@@ -35,13 +39,23 @@ def action_of(task: TaskIssued, trajectory: Trajectory, text: str) -> Action | N
         code=code,
         prelude="" if kind == "command" else execution.prelude,
         limits=execution.limits,
-        cases=execution.cases,
+        cases=() if execution.kind == "tools" else execution.cases,
         keep_tree_bytes=execution.keep_tree_bytes,
     )
-    tree = last_tree(trajectory)
+    return starting_from(tree, execution, action)
+
+
+def starting_from(tree: bytes | None, execution: ExecutionSpec, action: Action) -> Action:
+    """Return the action in the working directory that there is, or in the first one."""
     if tree is not None:
         return msgspec.structs.replace(action, tree=tree)
     return msgspec.structs.replace(action, files=execution.files, setup=execution.setup)
+
+
+def check_of(execution: ExecutionSpec, tree: bytes | None) -> Action:
+    """Return what checks a rollout that is over, in a copy of what it left: each case is a line for the shell."""
+    check = Action(kind="command", code=":", limits=execution.limits, cases=execution.cases)
+    return starting_from(tree, execution, check)
 
 
 def program_in(text: str) -> str:

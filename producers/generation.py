@@ -284,6 +284,7 @@ class Generator:
         )
         self.telemetry.seconds.labels("queue", turn.domain).observe(turn.queued_s)
         self.telemetry.seconds.labels("generate", turn.domain).observe(turn.generate_s)
+        self.telemetry.generated_tokens.labels(turn.domain).inc(len(turn.token_ids))
         self._write(job, turn, turns.turn_id(job.rollout_id, turn.turn))
 
     def _write_end(self, task: OpenTask, sample: int, why: EndReason) -> None:

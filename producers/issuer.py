@@ -11,8 +11,11 @@ import itertools
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from consumers.raw import RawRecord
 from consumers.reader import Reader, Start
@@ -20,6 +23,7 @@ from consumers.runtime import Runtime
 from producers.admission import Admission
 from producers.balancing import Balance, read_ledger, read_mixes
 from producers.blobs import BlobStore
+from producers.distinct import Distinct
 from producers.publisher import Publisher
 from producers.tasks import check_domains, train_task, train_task_id
 from schemas.commands import CommandGiven
@@ -27,6 +31,7 @@ from schemas.config import Settings
 from schemas.errors import DecodeError
 from schemas.events import Event
 from schemas.scorings import LIVE
+from schemas.tasks import TaskIssued
 from schemas.uses import InUse
 
 POLL_S = 0.25
@@ -34,6 +39,22 @@ POLL_S = 0.25
 CLOCK_SLACK_S = 60.0
 """How far the clocks of who gives commands and of who issues tasks may differ."""
 log = logging.getLogger(__name__)
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides about a place, beside the settings."""
+
+    balance: Balance | None = None
+    """None: the settings alone say which domain comes."""
+    distinct: Distinct | None = None
+    """None: questions may come again."""
+
+    def task(self, settings: Settings, index: int, in_use: InUse) -> TaskIssued:
+        """Return the task of a place; call it once for each, in their order."""
+        choice = None if self.balance is None else self.balance.choose(index)
+        if self.distinct is None:
+            return train_task(settings, index, in_use, choice)
+        return self.distinct.draw(lambda draw: train_task(settings, index, in_use, choice, draw=draw))
 
 
 def run_issuer(runtime: Runtime) -> None:
@@ -57,18 +78,21 @@ def run_issuer(runtime: Runtime) -> None:
     try:
         in_use = read_in_use(runtime)
         indices = places_to_issue(settings, read_issued(runtime, in_use), admission)
-        balance = read_balance(runtime) if is_mixed else None
+        order = Order(
+            balance=read_balance(runtime) if is_mixed else None,
+            distinct=read_distinct(runtime) if settings.tasks.distinct else None,
+        )
         while not runtime.stop.is_set():
             for event in reader.poll(timeout_s=POLL_S):
                 if isinstance(event.record, CommandGiven) and in_use.take(event):
                     log.info("%s: obeyed from here on: %s", event.position, event.record.arguments)
                 admission.take(event.record)
-                if balance is not None:
-                    balance.take(event.record)
+                if order.balance is not None:
+                    order.balance.take(event.record)
                 telemetry.events.labels(event.position.topic if event.position else "", "in").inc()
-            if admission.num_admitted and (balance is None or balance.is_open):
+            if admission.num_admitted and (order.balance is None or order.balance.is_open):
                 places = list(itertools.islice(indices, admission.num_admitted))
-                issue(runtime, publisher, places, admission, in_use, balance=balance)
+                issue(runtime, publisher, places, admission, in_use, order=order)
     finally:
         reader.close()
         publisher.close()
@@ -81,7 +105,7 @@ def issue(
     admission: Admission,
     in_use: InUse,
     *,
-    balance: Balance | None = None,
+    order: Order,
 ) -> None:
     """Write the tasks at these places, and return once they are durable."""
     telemetry, start_s = runtime.telemetry, time.monotonic()
@@ -89,7 +113,7 @@ def issue(
     with telemetry.busy():
         events = []
         for index in indices:
-            task = train_task(runtime.settings, index, in_use, None if balance is None else balance.choose(index))
+            task = order.task(runtime.settings, index, in_use)
             admission.issue(task.task_id, task.scoring_id)
             events.append(publisher.event(task, id=task.task_id, key=task.task_id, correlation_id=task.task_id))
         publisher.send_all(events)
@@ -107,6 +131,15 @@ def read_balance(runtime: Runtime) -> Balance:
     balance = Balance(runtime.settings)
     balance.recall(ledger, read_mixes(open_reader))
     return balance
+
+
+def read_distinct(runtime: Runtime) -> Distinct:
+    """Return the questions that were asked last. Raises LogError."""
+    distinct = Distinct(runtime.settings.tasks.distinct)
+    reader = Reader(runtime.log, ("tasks",), blob_dir=runtime.blob_dir, start="beginning", bounded=True)
+    with closing(reader):
+        distinct.recall(reader.records(), runtime.settings.run, BlobStore(runtime.blob_dir))
+    return distinct
 
 
 def read_in_use(runtime: Runtime) -> InUse:

@@ -11,7 +11,8 @@ import msgspec
 
 from producers.dispatch import Choice
 from producers.domains.catalogue import get_domain
-from producers.domains.interface import Item
+from producers.domains.files import file_domain
+from producers.domains.interface import Domain, Item
 from schemas import ids
 from schemas.config import Settings
 from schemas.curriculum import DomainFacts
@@ -27,14 +28,20 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 def check_domains(settings: Settings) -> None:
     """Raise ConfigError where a domain is not known or none has a weight."""
     for name in settings.tasks.domains:
-        get_domain(name)
+        domain_of(settings, name)
     if not sum(settings.tasks.domains.values()) > 0:
         raise ConfigError(f"tasks.domains = {settings.tasks.domains}: all weights are 0; give one more than that")
 
 
+def domain_of(settings: Settings, name: str) -> Domain:
+    """Return the domain of that name: a file that the settings name, else one of the catalogue. Raises ConfigError."""
+    file = settings.tasks.files.get(name)
+    return get_domain(name) if file is None else file_domain(name, file)
+
+
 def facts_of(settings: Settings) -> dict[str, DomainFacts]:
     """Return what the catalogue knows of each domain that the settings name. Raises ConfigError."""
-    found = {name: get_domain(name) for name in settings.tasks.domains}
+    found = {name: domain_of(settings, name) for name in settings.tasks.domains}
     return {
         name: DomainFacts(family=one.family, levels=one.levels, max_tokens=one.max_tokens)
         for name, one in found.items()
@@ -53,10 +60,12 @@ def domain_at(settings: Settings, index: int) -> str:
     return weighted[-1][0]
 
 
-def train_task(settings: Settings, index: int, in_use: InUse | None = None, choice: Choice | None = None) -> TaskIssued:
+def train_task(
+    settings: Settings, index: int, in_use: InUse | None = None, choice: Choice | None = None, *, draw: int = 0
+) -> TaskIssued:
     """Return the training task at `index`, from 0, under the scoring that is in use and as a mix chose it.
 
-    Without a choice the settings say domain and level. Raises ConfigError.
+    Without a choice the settings say domain and level. Another `draw` is another question. Raises ConfigError.
     """
     chosen = settings if choice is None else settings_for(settings, choice)
     task = make_task(
@@ -68,6 +77,7 @@ def train_task(settings: Settings, index: int, in_use: InUse | None = None, choi
         num_samples=chosen.tasks.num_samples,
         sampling=chosen.sampling,
         policy_version=None,
+        draw=draw,
     )
     if choice is not None:
         task = msgspec.structs.replace(task, mix_version=choice.mix_version)
@@ -145,10 +155,11 @@ def make_task(
     num_samples: int,
     sampling: SamplingParams,
     policy_version: int | None,
+    draw: int = 0,
 ) -> TaskIssued:
     """Return a task of a domain with the item that seed, split, domain and index draw."""
-    found = get_domain(domain)
-    item = draw_item(settings, domain=domain, split=split, index=index)
+    found = domain_of(settings, domain)
+    item = draw_item(settings, domain=domain, split=split, index=index, draw=draw)
     if found.max_tokens > sampling.max_tokens:
         sampling = msgspec.structs.replace(sampling, max_tokens=found.max_tokens)
     task = TaskIssued(
@@ -170,6 +181,7 @@ def make_task(
         deadline_s=settings.tasks.deadline_s,
         family=found.family,
         gold=item.gold,
+        draw=draw,
     )
     return with_verifier(task, verifier_for(settings, domain, split, item.verifier))
 
@@ -191,7 +203,8 @@ def verifier_for(settings: Settings, domain: str, split: Split, own: VerifierSpe
     return choice.spec_for(own)
 
 
-def draw_item(settings: Settings, *, domain: str, split: Split, index: int) -> Item:
+def draw_item(settings: Settings, *, domain: str, split: Split, index: int, draw: int = 0) -> Item:
     """Return the problem at a place of a split."""
-    rng = random.Random(ids.derive_seed(settings.seed, split, domain, index))
-    return get_domain(domain).item(rng, settings.tasks.level, split == "held_out")
+    again = ("draw", draw) if draw else ()
+    rng = random.Random(ids.derive_seed(settings.seed, split, domain, index, *again))
+    return domain_of(settings, domain).item(rng, settings.tasks.level, split == "held_out")

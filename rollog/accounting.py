@@ -76,6 +76,11 @@ class Accounts:
         self.event_bytes: Counter[str] = Counter()
         """By topic: keys, values and headers, before the batches' compression."""
         self.num_tokens = 0
+        self.trained_tokens: Counter[str] = Counter()
+        """By domain: sampled tokens that steps were taken on."""
+        self._held_out: set[str] = set()
+        self._generated: dict[str, Counter[str]] = {}
+        """By domain and task: sampled tokens."""
         self.num_deadletters = 0
         self.num_repeats = 0
         self._seen: set[str] = set()
@@ -101,6 +106,7 @@ class Accounts:
                 self.recalls.take(event)
             case RolloutEnded() as ended:
                 self.num_tokens += ended.num_tokens
+                self._generated.setdefault(ended.domain, Counter())[ended.task_id] += ended.num_tokens
             case RewardScored(invalid_reason=str(reason)) if event.record.is_own:
                 self.invalid[reason] += 1
             case EvalScored() as result:
@@ -110,6 +116,8 @@ class Accounts:
         match event.record:
             case TaskIssued() as task:
                 self.issued.add(task.task_id)
+                if task.split == "held_out":
+                    self._held_out.add(task.task_id)
                 if task.task_id not in self.ends:
                     self.open.add(task.task_id)
             case Batch(is_rebuilt=False) as batch:  # one that was made again of history ends no task
@@ -131,6 +139,8 @@ class Accounts:
             self._end(letter.key.decode(errors="replace"), event_id, "deadlettered")
 
     def _add_step(self, step: StepTaken) -> None:
+        if step.step not in self.steps:
+            self.trained_tokens.update({domain: stats.num_tokens for domain, stats in step.by_domain.items()})
         self.steps.setdefault(step.step, set()).add(step.weights_digest_out)
         if step.restored_from is not None:
             self.restored[step.step] = step.restored_from
@@ -145,6 +155,17 @@ class Accounts:
         return TaskCounts(
             issued=len(self.issued), batched=batched, decided=dict(ways), deadlettered=deadlettered, open=still_open
         )
+
+    @property
+    def effective_share(self) -> dict[str, float]:
+        """Return by domain, and for `*` all of them, tokens trained on over tokens drawn for training."""
+        drawn = {
+            domain: sum(num for task, num in by_task.items() if task in self.issued and task not in self._held_out)
+            for domain, by_task in self._generated.items()
+        }
+        shares = {domain: self.trained_tokens[domain] / num for domain, num in sorted(drawn.items()) if num}
+        total = sum(drawn.values())
+        return {"*": sum(self.trained_tokens[domain] for domain in drawn) / total, **shares} if total else {}
 
     @property
     def ended_twice(self) -> list[str]:

@@ -3,8 +3,8 @@
 Of every level: the gold rollout is worth 1; an empty one, garbage, and the prompt said back are worth next to nothing;
 what the domain calls wrong too, and what it calls partial is in between; the task says the same after JSON and after
 MessagePack. The same seed is the same item in another process, unless the domain says otherwise; of many items nearly
-all are different, and what has to be got right grows with the level. Of puzzles, which are others' to make, how many
-are different is only counted, and levels are the library's.
+all are different, and what has to be got right grows with the level. Of puzzles and of files, which are others' to
+make, how many are different is only counted, and levels are theirs.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from producers.domains.interface import Domain, Item, question_digest
+from producers.domains.interface import Domain, Item, SplitError, question_digest
 from rollog.playing import judge, play, say_all
 from schemas.codec import decode_record, encode_value
 from schemas.content import record_digest
@@ -24,9 +24,12 @@ from schemas.errors import ConfigError
 from schemas.events import Position
 from schemas.tasks import SamplingParams, TaskIssued
 from streams.running import Runner
+from streams.verifiers.parts.checking import check_spec
 
 NEXT_TO_NOTHING = 0.05
-NUM_ITEMS, NUM_DIFFERENT, NUM_PUZZLES = 1000, 990, 50
+NUM_ITEMS, NUM_DIFFERENT, NUM_OF_OTHERS = 1000, 990, 50
+GENERATED = ("demo", "downstream")
+"""Tiers of domains that make up as many items as are asked for."""
 NUM_IN_OTHER_PROCESS = 20
 NUM_FOR_DIFFICULTY = 60
 GARBAGE = ("xq7 zzv -- 0x", "```\n)(\n```", '{"a": [}')
@@ -71,24 +74,36 @@ def admit(
     `num_drawn` are drawn to see how many are different, by default as many as the tier asks for;
     `elsewhere` is what `drawn_elsewhere` says of it; None asks.
     """
-    num_drawn = num_drawn or (NUM_PUZZLES if domain.tier == "puzzle" else NUM_ITEMS)
+    try:
+        return tested(domain, runner, elsewhere=elsewhere, num_items=num_items, num_drawn=num_drawn)
+    except SplitError as error:
+        fault = Fault(level=-1, what="split", got=str(error))
+        return Admission(name=domain.name, num_played=0, num_different=0, num_drawn=0, faults=(fault,))
+
+
+def tested(
+    domain: Domain, runner: Runner | None, *, elsewhere: list[str] | None, num_items: int, num_drawn: int
+) -> Admission:
+    """Return what is found of a domain. Raises SplitError where it cannot be drawn from at all."""
+    num_drawn = num_drawn or (NUM_ITEMS if domain.tier in GENERATED else NUM_OF_OTHERS)
     faults: list[Fault] = []
     num_played = 0
     for level in range(domain.levels):
         for seed in range(num_items):
             item = domain.item(random.Random(f"{domain.name}/{level}/{seed}"), level, seed % 2 == 1)
+            faults += check_item(item, level)
             for what, texts, low, high in trials(item):
                 num_played += 1
                 faults += try_out(domain, item, level, what, texts, low, high, runner)
     num_different = len({question_digest(item) for item in draws(domain, num_drawn)})
-    if domain.tier != "puzzle" and num_different < num_drawn * NUM_DIFFERENT // NUM_ITEMS:
+    if domain.tier in GENERATED and num_different < num_drawn * NUM_DIFFERENT // NUM_ITEMS:
         faults.append(Fault(level=-1, what="variety", got=f"{num_different} different of {num_drawn}"))
     elsewhere = drawn_elsewhere([domain.name])[domain.name] if elsewhere is None else elsewhere
     here = digests(domain.name)
     if domain.is_reproducible and elsewhere != here:
         num = sum(a != b for a, b in zip(here, elsewhere, strict=False))
         faults.append(Fault(level=-1, what="same seed, same item", got=f"{num} of {len(here)} differ elsewhere"))
-    if domain.tier != "puzzle":
+    if domain.tier in GENERATED:
         faults += check_levels(domain)
     return Admission(
         name=domain.name,
@@ -97,6 +112,15 @@ def admit(
         num_drawn=num_drawn,
         faults=tuple(faults),
     )
+
+
+def check_item(item: Item, level: int) -> list[Fault]:
+    """Return what is wrong with an item before it is played: a spec that nothing can be judged by."""
+    try:
+        check_spec(item.verifier)
+    except ConfigError as error:
+        return [Fault(level=level, what="verifier", got=str(error))]
+    return []
 
 
 def draws(domain: Domain, num: int) -> Iterator[Item]:
@@ -196,12 +220,15 @@ def environment() -> dict[str, str]:
 
 
 def digests(name: str) -> list[str]:
-    """Return the digests of some items of a domain, whole."""
+    """Return the digests of some items of a domain, whole; of none where it cannot be drawn from."""
     from producers.domains.catalogue import get_domain
 
     domain = get_domain(name)
     rng = random.Random(name)
-    return [record_digest(domain.item(rng, i % domain.levels, i % 3 == 0)) for i in range(NUM_IN_OTHER_PROCESS)]
+    try:
+        return [record_digest(domain.item(rng, i % domain.levels, i % 3 == 0)) for i in range(NUM_IN_OTHER_PROCESS)]
+    except SplitError:
+        return []
 
 
 def check_levels(domain: Domain) -> list[Fault]:

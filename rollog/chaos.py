@@ -47,7 +47,7 @@ FULL_RATE = 0.8
 """Share of the rate before a kill that counts as full: rates vary from step to step."""
 BEFORE_S, AFTER_S = 10.0, 5.0
 """Seconds before a kill, and from a moment after it, over which output is counted."""
-WITNESS = dict.fromkeys(("evaluator", "alerts", "sealer", "broker"), "learner")
+WITNESS = dict.fromkeys(("evaluator", "alerts", "sealer", "curriculum", "broker"), "learner")
 """Whose output tells, for what has none of its own or only now and then."""
 Figure = dict[str, Any]
 

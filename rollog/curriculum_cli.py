@@ -32,6 +32,7 @@ Named = list[str] | None
 @curriculum.command(epilog=example("rollog curriculum show --run demo-0-1"))
 def show(
     *,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Effective shares too: reads all rollouts.")] = False,
     run_name: RunName = "",
     as_json: AsJson = False,
     config: ConfigFiles = None,
@@ -39,18 +40,30 @@ def show(
     home: Home = None,
 ) -> None:
     """Show the newest mix: weight, level and what was measured, by domain."""
+    from rollog.accounting import read_accounts
     from rollog.console import wide_console
-    from rollog.mixing import latest_mix, tree_of
+    from rollog.mixing import latest_mix, tree_of, versions_of
 
     called = with_log(invocation(config, flags, home, run=run_name))
-    mix = latest_mix(called.settings.log, called.settings.run, blob_dir=called.blob_dir)
+    log, run = called.settings.log, called.settings.run
+    mix = latest_mix(log, run, blob_dir=called.blob_dir)
+    shares = None
+    if tokens:
+        topics = ("tasks", "rollouts", "steps")
+        shares = read_accounts(log, run, blob_dir=called.blob_dir, topics=topics).effective_share
+    tree = tree_of(mix, versions_of(log, called.settings, blob_dir=called.blob_dir), shares)
     if as_json:
-        print_json(tree_of(mix))
+        print_json(tree)
         return
     console = wide_console()
-    console.print(table_of(mix))
-    held = "; new policy versions are held back, since held-out results fell" if mix.held else ""
-    console.print(f"run {mix.run_id}: mix {mix.version}, for: {mix.cause}{held}", highlight=False)
+    console.print(table_of(mix, shares))
+    policy = tree["policy"]
+    lines = [f"run {mix.run_id}: mix {mix.version}, for: {mix.cause}"]
+    if policy["newest"] != policy["for_use"]:
+        lines.append(f"policy version {policy['newest']} is for training alone; for use is {policy['for_use']}")
+    if shares:
+        lines.append(f"{shares['*']:.1%} of the tokens drawn for training were trained on")
+    console.print("\n".join(lines), highlight=False, soft_wrap=True)
 
 
 @curriculum.command(epilog=example("rollog curriculum verify --run demo-0-1 --json"))
@@ -139,20 +152,20 @@ def check_changes(changes: "list[Change]", mix: "MixRevised") -> None:
         raise ConfigError(f"--quota: shares come to {quotas:g}; wanted at most 1")
 
 
-def table_of(mix: "MixRevised") -> "Table":
-    """Return a mix as a table, the largest weight first."""
+def table_of(mix: "MixRevised", shares: dict[str, float] | None = None) -> "Table":
+    """Return a mix as a table, the largest weight first; with effective shares, where they are given."""
     from rich.table import Table
 
     from schemas.mixes import MILLION
 
     columns = ("domain", "family", "status", "weight", "level", "solved", "|A|", "flat", "no value", "cost s", "groups")
-    table = Table(*columns, box=None, pad_edge=False)
+    table = Table(*columns, *([] if shares is None else ["effective"]), box=None, pad_edge=False)
     for name, one in sorted(mix.domains.items(), key=lambda found: (-found[1].weight, found[0])):
-        shares = (one.solve_rate, one.zero_variance, one.abstained)
-        solved, flat, abstained = (f"{share:.1%}" for share in shares)
+        solved, flat, abstained = (f"{share:.1%}" for share in (one.solve_rate, one.zero_variance, one.abstained))
         table.add_row(
             name, one.family, one.status, f"{one.weight / MILLION:.1%}", f"{one.level:.2f}", solved,
             f"{one.advantage:.2f}", flat, abstained, f"{one.cost_s:.2f}", str(one.ended),
+            *([] if shares is None else [f"{shares.get(name, 0.0):.1%}"]),
         )  # fmt: skip
     return table
 

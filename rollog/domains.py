@@ -2,17 +2,19 @@
 
 import random
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
 import msgspec
 import typer
 
 from producers.domains.catalogue import all_domains
+from producers.domains.files import file_domain
 from producers.domains.interface import Domain, Item
 from rollog.admission_test import Admission, admit, drawn_elsewhere
 from rollog.playing import Say
 from schemas.errors import ConfigError
+from schemas.taskfiles import TaskFile
 from schemas.tasks import VerifierSpec
 from schemas.trajectory import Generate
 from streams.running import Runner
@@ -45,9 +47,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     domains: tuple[Admission, ...]
 
 
-def select(names: Iterable[str], *, family: str = "", tier: str = "") -> list[Domain]:
-    """Return the domains that are meant, in order. Raises ConfigError where a word means none."""
-    catalogue, patterns = all_domains(), list(names)
+def select(
+    names: Iterable[str], *, family: str = "", tier: str = "", files: Mapping[str, TaskFile] | None = None
+) -> list[Domain]:
+    """Return the domains that are meant, in order, those of files too. Raises ConfigError where a word means none."""
+    catalogue, patterns = known(files or {}), list(names)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in catalogue):
             raise ConfigError(f"domain {pattern!r} is not known; `rollog domains list` shows all")
@@ -62,6 +66,11 @@ def select(names: Iterable[str], *, family: str = "", tier: str = "") -> list[Do
         families = ", ".join(sorted({domain.family for domain in catalogue.values()}))
         raise ConfigError(f"no domain has family {family!r} and tier {tier!r}; families are: {families}")
     return found
+
+
+def known(files: Mapping[str, TaskFile]) -> dict[str, Domain]:
+    """Return every domain by name: the catalogue, and the files that the settings name."""
+    return all_domains() | {name: file_domain(name, file) for name, file in files.items()}
 
 
 def outline(domain: Domain) -> Outline:

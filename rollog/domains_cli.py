@@ -18,11 +18,20 @@ Seed = Annotated[int, typer.Option(help="Decides the item.")]
 
 
 @app.command("list", epilog=example("rollog domains list --family finance"))
-def list_domains(*, names: Names = None, family: Family = "", tier: TierName = "", as_json: AsJson = False) -> None:
+def list_domains(
+    names: Names = None,
+    *,
+    family: Family = "",
+    tier: TierName = "",
+    as_json: AsJson = False,
+    config: ConfigFiles = None,
+    flags: Flags = None,
+) -> None:
     """List domains: family, tier, levels, turns, tools, verifier and whose they are."""
     from rollog.domains import outline, select
 
-    rows = [outline(found) for found in select(names or (), family=family, tier=tier)]
+    files = invocation(config, flags, None).settings.tasks.files
+    rows = [outline(found) for found in select(names or (), family=family, tier=tier, files=files)]
     if as_json:
         print_json({"domains": rows})
         return
@@ -40,15 +49,23 @@ def list_domains(*, names: Names = None, family: Family = "", tier: TierName = "
 
 
 @app.command(epilog=example("rollog domains show finance_ratio --level 2 --seed 7"))
-def show(name: Name, *, level: Level = 0, seed: Seed = 0, as_json: AsJson = False) -> None:
+def show(
+    name: Name,
+    *,
+    level: Level = 0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    config: ConfigFiles = None,
+    flags: Flags = None,
+) -> None:
     """Show one item whole: what is asked, what a right rollout says, what it is judged by."""
     import json
 
     import msgspec
 
-    from producers.domains import get_domain
+    from rollog.domains import select
 
-    found = get_domain(name)
+    (found,) = select([name], files=invocation(config, flags, None).settings.tasks.files)
     item = found.item(random.Random(seed), level, False)
     tree: dict[str, Any] = msgspec.to_builtins(item)
     if as_json:
@@ -77,16 +94,16 @@ def play_one(
 
     import msgspec
 
-    from producers.domains import get_domain
     from rollog.admission_test import task_of
-    from rollog.domains import said_by_a_person, said_by_gold
+    from rollog.domains import said_by_a_person, said_by_gold, select
     from rollog.playing import judge, play
 
-    found = get_domain(name)
+    called = invocation(config, flags, home)
+    (found,) = select([name], files=called.settings.tasks.files)
     item = found.item(random.Random(seed), level, False)
     task = task_of(found, item, level)
     with ExitStack() as stack:
-        runner = None if item.execution is None else stack.enter_context(sandbox(invocation(config, flags, home)))
+        runner = None if item.execution is None else stack.enter_context(sandbox(called))
         say = said_by_gold(item, loud=not as_json) if gold else said_by_a_person()
         finding = judge(task, play(task, say, runner))
     if as_json:
@@ -122,8 +139,9 @@ def check(
 
     if not (names or family or tier or every):
         raise ConfigError("which domains? Name some, or give --family, --tier or --all")
-    chosen = select(names or (), family=family, tier=tier)
-    with sandbox(invocation(config, flags, home)) as runner, progress("domains") as show_progress:
+    called = invocation(config, flags, home)
+    chosen = select(names or (), family=family, tier=tier, files=called.settings.tasks.files)
+    with sandbox(called) as runner, progress("domains") as show_progress:
         report = check_all(chosen, runner, num_items=num_items, show=show_progress)
     if as_json:
         print_json(report)

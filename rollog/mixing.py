@@ -1,6 +1,6 @@
 """What the mix of a run is, and whether the log bears it out: each revision folded again, each task decided again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from producers.tasks import domain_at
 from schemas.config import LogSettings, Settings
 from schemas.errors import ConfigError
 from schemas.mixes import TOPIC, DomainMix, MixRevised
+from schemas.policies import PolicyPublished, newest_for_use
 from streams.curriculum.fold import MixFold, Rules
 from streams.curriculum.following import Follower, door, topics_of
 from streams.curriculum.revisions import read_revisions, refold
@@ -55,6 +56,14 @@ def latest_mix(log: LogSettings, run_id: str, *, blob_dir: Path) -> MixRevised:
             f"run {run_id!r} has no mix on this log: set curriculum.enabled = true and start its curriculum service"
         )
     return newest
+
+
+def versions_of(log: LogSettings, settings: Settings, *, blob_dir: Path) -> list[PolicyPublished]:
+    """Return the published versions of the run's policy. Raises LogError."""
+    reader = door(log, blob_dir)(["policies"], start="beginning", bounded=True, on_undecodable=lambda raw, error: None)
+    with closing(reader):
+        records = [event.record for event in reader if isinstance(event.record, PolicyPublished)]
+    return [one for one in records if (one.run_id, one.policy) == (settings.run, settings.policy.name)]
 
 
 def verify_mixes(settings: Settings, *, blob_dir: Path, on_progress: OnProgress = lambda done, total: None) -> Verdict:
@@ -130,7 +139,10 @@ def shown(wanted: tuple[str, int] | None) -> str:
     return "nothing" if wanted is None else f"{wanted[0]} at level {wanted[1]}"
 
 
-def tree_of(mix: MixRevised) -> dict[str, Any]:
-    """Return a mix for machines."""
+def tree_of(mix: MixRevised, versions: list[PolicyPublished], shares: Mapping[str, float] | None) -> dict[str, Any]:
+    """Return a mix for machines, with what versions of the policy are for use, and effective shares where asked for."""
     tree: dict[str, Any] = msgspec.to_builtins(mix)
-    return {name: value for name, value in tree.items() if name != "config"}
+    newest, for_use = max((one.version for one in versions), default=None), newest_for_use(versions)
+    policy = {"newest": newest, "for_use": None if for_use is None else for_use.version}
+    more = {} if shares is None else {"effective_share": shares}
+    return {name: value for name, value in tree.items() if name != "config"} | {"policy": policy} | more

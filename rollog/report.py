@@ -33,6 +33,7 @@ def account_tree(accounts: Accounts) -> Tree:
         "turns": accounts.counts["TurnGenerated"],
         "tokens": accounts.num_tokens,
         "steps": len(accounts.steps),
+        "effective_share": {domain: round(share, 4) for domain, share in accounts.effective_share.items()},
         "tasks": msgspec.to_builtins(accounts.tasks),
         "batches": accounts.batches,
         "invalid_rewards": dict(accounts.invalid),
@@ -71,6 +72,7 @@ def print_report(report: Tree, console: Console) -> None:
         f"{tasks['issued']} tasks: {tasks['batched']} batched, {decided}, {tasks['deadlettered']} dead-lettered, "
         f"{tasks['open']} open",
         f"step {recompute['step']} recomputed: {'match' if recompute['match'] else 'differs'}",
+        f"{report['effective_share'].get('*', 0.0):.0%} of the tokens drawn for training were trained on",
         f"{report['bytes_per_token']} bytes of rollouts a token, {report['peak_rss_mb']:.0f} MB resident at most",
         *(f"[red]{count} alerts: {signal}[/red]" for signal, count in report.get("alerts", {}).items()),
         *(f"[red]not as it should be: {finding}[/red]" for finding in report["findings"]),

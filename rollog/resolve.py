@@ -6,6 +6,7 @@ from a file or from `ROLLOG_CLIENT_*`, are never printed, and reach child proces
 
 import os
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -45,12 +46,36 @@ def resolve(files: Sequence[Path] = (), flags: Sequence[str] = (), environ: Mapp
     settings = load_settings(files, [*from_environ, *flags])
     client = {name: value for name, value in settings.log.client.items() if value != NOT_SHOWN}
     log = msgspec.structs.replace(settings.log, client=client | client_from(environ))
-    settings = msgspec.structs.replace(settings, log=log)
+    settings = expand_domains(msgspec.structs.replace(settings, log=log))
     if not settings.run or "/" in settings.run or settings.run.startswith("."):
         raise ConfigError(f"run = {settings.run!r}: it names a folder; wanted a plain name, demo-1, say")
     check(settings)
     check_verifiers(settings)
     return settings
+
+
+def expand_domains(settings: Settings) -> Settings:
+    """Return the settings with a domain each for what a name with a `*` stands for; they share its weight.
+
+    A domain that is named itself keeps its own. Raises ConfigError where a name stands for none.
+    """
+    given = settings.tasks.domains
+    if not any("*" in name for name in given):
+        return settings
+    from producers.domains.catalogue import all_domains
+
+    plain = {name: weight for name, weight in given.items() if "*" not in name}
+    found: dict[str, float] = {}
+    for pattern, weight in given.items():
+        if pattern in plain:
+            continue
+        meant = [name for name in all_domains() if fnmatchcase(name, pattern) and name not in plain]
+        if not meant:
+            raise ConfigError(f"tasks.domains.{pattern!r}: no domain has such a name; `rollog domains list` shows all")
+        for name in meant:
+            found[name] = found.get(name, 0.0) + weight / len(meant)
+    tasks = msgspec.structs.replace(settings.tasks, domains=found | plain)
+    return msgspec.structs.replace(settings, tasks=tasks)
 
 
 def check_verifiers(settings: Settings) -> None:

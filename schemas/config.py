@@ -6,6 +6,7 @@ A key that is not here fails, so does a combination that cannot work; both name 
 import json
 import tomllib
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from schemas.curriculum import CurriculumSettings, check_curriculum
 from schemas.errors import ConfigError
 from schemas.objectives import Cispo, Objective
 from schemas.scorings import ALL_DOMAINS, LIVE, VerifierChoice
+from schemas.taskfiles import TaskFile
 from schemas.tasks import SamplingParams
 
 
@@ -47,7 +49,9 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What is issued."""
 
     domains: dict[str, float] = msgspec.field(default_factory=lambda: {"verbs": 1.0, "repair": 1.0})
-    """Weight by domain."""
+    """Weight by domain; a name with a `*` is all domains of such names, which share it."""
+    files: dict[str, TaskFile] = {}
+    """Domains of one's own by name, whose tasks are in a file or in folders; to be named in `domains`, too."""
     level: int = 0
     num_samples: int = 8
     """Rollouts of one task: the group."""
@@ -57,6 +61,8 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     verifiers: dict[str, str] = {}
     """By domain (`*` is every other one): a name in `verifier.named`, or a kind, that training tasks are issued with in
     place of the domain's own. Held-out tasks keep that, so that evaluation measures the same whatever trains."""
+    distinct: int = 0
+    """Training tasks of a domain within which no question comes twice, as long as it has as many; 0 lets them."""
 
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -241,7 +247,11 @@ def merge(base: Tree, over: Tree) -> Tree:
     """Return `base` with `over` laid on it, table by table."""
     merged = dict(base)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict) and key not in ("domains", "objective")
+        both = (
+            isinstance(value, dict)
+            and isinstance(merged.get(key), dict)
+            and key not in ("domains", "files", "objective")
+        )
         merged[key] = merge(merged[key], value) if both else value
     return merged
 
@@ -321,7 +331,7 @@ def check(settings: Settings) -> None:
     if not settings.tasks.domains or any(weight < 0 for weight in settings.tasks.domains.values()):
         raise ConfigError(f"tasks.domains = {settings.tasks.domains}: wanted at least one domain, no weight below 0")
     for domain in settings.tasks.verifiers:
-        if domain not in (ALL_DOMAINS, *settings.tasks.domains):
+        if domain != ALL_DOMAINS and not any(fnmatchcase(domain, name) for name in settings.tasks.domains):
             known = ", ".join(settings.tasks.domains)
             raise ConfigError(
                 f"tasks.verifiers.{domain} = {settings.tasks.verifiers[domain]!r}: no task of such a domain is issued; "

@@ -1,6 +1,7 @@
 """Settings of the balance of domains."""
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -48,6 +49,8 @@ class CurriculumSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Weights are divided by cost to this power: 0 evens groups out, 1 what they cost."""
     eta: float = 0.4
     """Levels that a group moves its domain's level by, at most."""
+    stride: float = 0.5
+    """Levels that a revision moves it by, at most, however many groups there were."""
     alpha: float = 2.0
     """How soon a solve rate away from a half moves it as far as that."""
     smoothing: float = 0.1
@@ -70,7 +73,7 @@ class CurriculumSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     flat: float = 0.02
     """From one held-out result to the next: training reward rose by at least, held-out by at most: not believed."""
     hold: bool = False
-    """Whether the learner keeps new versions to itself while a domain's held-out results are down."""
+    """Whether new versions are marked as being for training alone while a domain's held-out results are down."""
     adapt: bool = False
     """Whether sampling of a domain adapts within `bounds`; then what was sampled is read too."""
     bounds: SamplingBounds = SamplingBounds()
@@ -87,6 +90,7 @@ def check_curriculum(settings: CurriculumSettings, domains: Mapping[str, float])
         "explore": (settings.explore, 0),
         "protected_floor": (settings.protected_floor, 0),
         "eta": (settings.eta, 0),
+        "stride": (settings.stride, 0),
         "alpha": (settings.alpha, 0),
     }
     for field, (value, wanted) in least.items():
@@ -100,7 +104,7 @@ def check_curriculum(settings: CurriculumSettings, domains: Mapping[str, float])
         raise ConfigError(f"curriculum.quotas = {quotas}: wanted shares from 0 that come to at most 1")
     for table in ("levels", "families"):
         for domain in getattr(settings, table):
-            if domain not in domains:
+            if not any(fnmatchcase(domain, name) for name in domains):
                 known = ", ".join(domains)
                 raise ConfigError(f"curriculum.{table}.{domain}: no such task is issued; tasks.domains are: {known}")
     if any(number < 1 for number in settings.levels.values()):

@@ -18,9 +18,12 @@ def deriver(type_name: str, index: int | str, maker: str = "") -> Callable[[str]
     """Return `derive_id` for one type, index and maker and many causes."""
     place = str(index)
     rest = f"{len(type_name)}:{type_name}{len(place)}:{place}{len(maker)}:{maker}"
+    begun = hashlib.sha256().copy  # a copy costs less than looking the algorithm up again
 
     def derive(cause: str) -> str:
-        return hashlib.sha256(f"{len(cause)}:{cause}{rest}".encode()).hexdigest()[:32]
+        digest = begun()
+        digest.update(f"{len(cause)}:{cause}{rest}".encode())
+        return digest.hexdigest()[:32]
 
     return derive
 

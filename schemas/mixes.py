@@ -65,7 +65,7 @@ class MixRevised(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
     """Settings that the fold went by since the revision before, as JSON; empty where they were the same."""
     held: bool = False
-    """Whether the guard keeps new policy versions from being used, since held-out results fell."""
+    """Whether new policy versions are for training alone, since held-out results fell."""
 
 
 def mix_id(run_id: str, version: int) -> str:

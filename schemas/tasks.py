@@ -56,7 +56,8 @@ class ExecutionSpec(msgspec.Struct, frozen=True, kw_only=True):
     extract: Literal["whole", "fenced"] = "whole"
     """The program: the whole text, or its last block between three backquotes, where it has one."""
     cases: tuple[Case, ...] = ()
-    """Inputs that each program is run with, each on its own; none is one run without input."""
+    """Inputs that each program is run with, each on its own; none is one run without input. With kind `tools`, what is
+    run once the rollout is over, each in a copy of what it left: its `epilogue` is a line for `sh -c`."""
     files: dict[str, bytes] = {}
     """Relative path to content, in the working directory at the start."""
     setup: str = ""
@@ -75,7 +76,7 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     run_id: str
     index: int
-    """Place in its run's sequence of tasks of this split; (run, split, index) decides the whole content."""
+    """Place in its run's sequence of tasks of this split; that, domain, level and `draw` decide the whole content."""
     domain: str
     level: int = 0
     """Difficulty, from 0."""
@@ -105,6 +106,8 @@ class TaskIssued(msgspec.Struct, frozen=True, kw_only=True):
     """What a right rollout may say, turn by turn; samplers never see it."""
     mix_version: int = 0
     """Which mix of domains chose domain and level; 0 where the settings alone did."""
+    draw: int = 0
+    """How many draws before this one asked what had been asked shortly before."""
 
     @property
     def own_spec(self) -> VerifierSpec:
@@ -136,7 +139,7 @@ def check_execution(execution: ExecutionSpec) -> None:
     """Raise ValueError for what no executor could run."""
     if not 0 <= execution.keep_tree_bytes <= MOST_TREE_BYTES:
         raise ValueError(f"execution.keep_tree_bytes {execution.keep_tree_bytes}: wanted 0 to {MOST_TREE_BYTES}")
-    if execution.keep_tree_bytes and execution.cases:
+    if execution.keep_tree_bytes and execution.cases and execution.kind != "tools":
         raise ValueError(
             "execution.cases with keep_tree_bytes: each case has a working directory of its own; choose one"
         )

@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from schemas.events import Event
-from schemas.executions import ExecutionFinished, Outcome
+from schemas.executions import Action, ExecutionFinished, Outcome
 from schemas.rewards import RewardScored
 from schemas.rollouts import EndReason, RolloutEnded, TurnGenerated
 from schemas.tasks import ExecutionSpec, TaskIssued
+from schemas.tools import find_call
 
 R = TypeVar("R")
 Slot = dict[Any, Event[R]]
@@ -176,11 +177,18 @@ def next_step(task: TaskIssued, trajectory: Trajectory) -> Generate | Wait | End
     outcome = trajectory.executions[last.turn].record.outcome
     if outcome.status == "infra_error":
         return End(why="infrastructure")
+    if is_check(task.execution, last.action):
+        return End(why="finished" if find_call(last.text) is None else "max_turns")
     if outcome.status == "ok" and task.execution.ends_on == "ok":
         return End(why="finished")
     if num_turns >= task.max_turns:
         return End(why="max_turns")
     return Generate(turn=num_turns, context=observation(task.execution, outcome))
+
+
+def is_check(execution: ExecutionSpec, action: Action) -> bool:
+    """Return whether an action is what looks at a rollout of tool calls once that is over."""
+    return execution.kind == "tools" and bool(action.cases)
 
 
 def last_tree(trajectory: Trajectory) -> bytes | None:

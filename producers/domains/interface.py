@@ -16,11 +16,15 @@ from schemas.content import record_digest
 from schemas.errors import ConfigError
 from schemas.tasks import ExecutionSpec, VerifierSpec
 
-Tier = Literal["demo", "downstream", "puzzle"]
+Tier = Literal["demo", "downstream", "puzzle", "file"]
 ITEMS_PER_HELD_OUT = 5
 """One item in this many is held out."""
 MOST_DRAWS = 2000
 """After which a split has no items: a domain with too few different ones."""
+
+
+class SplitError(ConfigError):
+    """A domain has too few different items to have some for training and others for evaluation."""
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +74,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """`(rng, level, held_out) -> Item`, of a domain that knows by itself what is held out."""
 
     def item(self, rng: random.Random, level: int, held_out: bool) -> Item:
-        """Return a problem of that split. Raises ConfigError where too few different ones are drawn to find one."""
+        """Return a problem of that split. Raises SplitError where too few different ones are drawn to find one."""
         level = min(max(level, 0), self.levels - 1)
         if self.draw_split is not None:
             return self.draw_split(rng, level, held_out)
@@ -78,7 +82,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
             item = self.draw(rng, level)
             if is_held_out(item) == held_out:
                 return item
-        raise ConfigError(
+        raise SplitError(
             f"domain {self.name!r}: {MOST_DRAWS} draws at level {level} gave no "
             f"{'held-out' if held_out else 'training'} item; it has too few different ones to be split"
         )

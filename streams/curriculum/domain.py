@@ -72,6 +72,8 @@ class DomainState:
         self._may_refund = False
         self.num_since_revision = 0
         """Groups."""
+        self._level_before = 0.0
+        """At the last revision."""
         self.need = self.room = 0.0
         """How far samples and heat, and tokens, are from the usual towards their bounds, 0 to 1."""
         self.is_frozen = False
@@ -91,18 +93,34 @@ class DomainState:
         if group.values and version - group.mix_version <= rules.max_lag:
             mean = math.fsum(group.values) / len(group.values)
             self.solve_rate = mixed(self.solve_rate, mean, rules.smoothing)
-            self.climb(mean, rules)
+            self.climb(mean, group.level, rules)
         self._judge(rules)
 
     def end_unscored(self) -> None:
         """Take that a group ended and its rewards never came."""
         self.ended += 1
 
-    def climb(self, mean: float, rules: CurriculumSettings) -> None:
-        """Move the level towards where half is solved."""
-        top = rules.levels.get(self.name, 1) - 1
+    def climb(self, mean: float, sampled_at: int, rules: CurriculumSettings) -> None:
+        """Move the level towards where half is solved.
+
+        Groups of a domain come many at a time and late, and together would go too far: so a revision takes a stride at
+        most, and a group never moves the level to more than one away from where it was sampled.
+        """
         moved = self.level + rules.eta * math.tanh(rules.alpha * (mean - 0.5))
-        self.level = min(max(round(moved * GRAIN) / GRAIN, 0.0), float(top))
+        if moved > self.level:
+            moved = max(self.level, min(moved, sampled_at + 1, self._level_before + rules.stride))
+        else:
+            moved = min(self.level, max(moved, sampled_at - 1, self._level_before - rules.stride))
+        self.set_level(moved, rules)
+
+    def set_level(self, level: float, rules: CurriculumSettings) -> None:
+        """Put the level where it is to be, within those that there are."""
+        top = rules.levels.get(self.name, 1) - 1
+        self.level = min(max(round(level * GRAIN) / GRAIN, 0.0), float(top))
+
+    def begin_revision(self) -> None:
+        """Take that a revision was made: strides are from here."""
+        self.num_since_revision, self._level_before = 0, self.level
 
     @property
     def advantage(self) -> float:

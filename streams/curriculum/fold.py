@@ -103,7 +103,8 @@ class MixFold:
         if found is None:
             rules = self.rules.curriculum
             found = DomainState(domain, family or rules.families.get(domain, domain))
-            found.level = float(min(self.rules.level, rules.levels.get(domain, 1) - 1))
+            found.set_level(self.rules.level, rules)
+            found.begin_revision()
             self.states[domain] = found
         return found
 
@@ -188,7 +189,7 @@ class MixFold:
     def _entry(self, name: str, status: Status, weight: int, num_ended: int) -> DomainMix:
         state, rules = self.state(name), self.rules
         adapt(state)
-        state.num_since_revision = 0
+        state.begin_revision()
         usual = rules.sampling
         if name in rules.max_tokens:
             usual = msgspec.structs.replace(usual, max_tokens=rules.max_tokens[name])
@@ -261,8 +262,9 @@ class MixFold:
             case "weight" if change.value is not None:
                 self._by_hand["weight"][change.name] = change.value
             case "level" if change.value is not None:
-                top = self.rules.curriculum.levels.get(change.name, 1) - 1
-                self.state(change.name).level = min(change.value, float(top))
+                state = self.state(change.name)
+                state.set_level(change.value, self.rules.curriculum)
+                state.begin_revision()
             case "quota" if change.value is None:
                 self._by_hand["quota"].pop(change.name, None)
                 self._freed.add(change.name)

@@ -66,6 +66,7 @@ def lay_out(root: Path) -> None:
         "usr/lib64": "lib",
         "usr/sbin": "bin",
     }
+    links |= {"app": "box/work", "tests": "box/tests", "logs": "box/logs"}  # where Harbor's tasks expect them
     links |= {"tmp": "box/tmp", "var/tmp": "../box/tmp", "dev/shm": "../box/shm", "dev/fd": "/proc/self/fd"}
     links |= {f"dev/{name}": f"/proc/self/fd/{fd}" for fd, name in enumerate(("stdin", "stdout", "stderr"))}
     for name, target in links.items():

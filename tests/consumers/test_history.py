@@ -233,6 +233,37 @@ def test_what_is_no_event_of_its_topic_is_refused(broken: RawRecord, why: str) -
         decode(broken)
 
 
+class Read:
+    """A record as the client has it."""
+
+    def __init__(self, record: RawRecord) -> None:
+        self.key, self.value, self.headers = (lambda: record.key), (lambda: record.value), (lambda: record.headers)
+
+
+ENDED = raw(samples.ended(), ce_type="rollog.rollout_ended.v1")
+
+
+@pytest.mark.parametrize(
+    ("odd", "is_read"),
+    [
+        (raw(samples.turn(1)), True),
+        (raw(samples.turn(), value=turn_without("queued_s")), True),
+        (raw(samples.turn(), value=b""), False),
+        (raw(samples.turn(task_id="other", rollout_id="other/0"), value=encode_value(samples.turn())), False),
+        (raw(samples.ended(), ce_type="rollog.rollout_ended.v9"), False),
+        (raw(samples.ended(), ce_type="rollog.rollout_ended.v1", ce_dataref="sha256:01"), False),
+    ],
+)
+@pytest.mark.parametrize("whole", [frozenset(), frozenset({TurnGenerated})])
+def test_many_records_are_read_as_each_by_itself(odd: RawRecord, is_read: bool, whole: frozenset[type[Any]]) -> None:
+    some = [raw(samples.turn()), ENDED, odd, ENDED]
+    decoder = LeanDecoder("rollouts", BlobStore(Path("nowhere")), whole=whole)
+    messages: list[Any] = [Read(record) for record in some]
+    found = decoder.records([record.key for record in some], messages)
+    assert found == [decoder.record(record.key, record.value, Read(record).headers) for record in some]
+    assert [record is not None for record in found] == [True, True, is_read, True]
+
+
 def write(log: Any, tmp_path: Path, events: Events) -> None:
     publisher = Publisher(log, source="test", blob_dir=tmp_path)
     publisher.send_all(events)

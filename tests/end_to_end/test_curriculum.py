@@ -155,7 +155,9 @@ def is_changed_by_command(run: Run) -> None:
     run.play(lambda: run.tasks()[-1].mix_version >= paused.version, "tasks under that mix")
     under = [task.domain for task in run.tasks() if task.mix_version >= paused.version]
     assert set(under) == {"verbs"}
-    assert run.verb("show")["domains"]["repair"]["status"] == "paused"
+    shown = run.verb("show", "--tokens")
+    assert shown["domains"]["repair"]["status"] == "paused"
+    assert (shown["policy"], shown["effective_share"]) == ({"newest": None, "for_use": None}, {})
     run.verb("set", "--resume", "repair", "--apply")
     wait_for(lambda: run.mixes()[-1].domains["repair"].status == "active", "the end of the pause", DEADLINE_S)
     run.play(lambda: run.tasks()[-1].mix_version > paused.version, "tasks under a later mix")

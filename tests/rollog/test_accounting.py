@@ -70,6 +70,20 @@ def test_repeats_of_an_id_change_nothing() -> None:
     assert accounts.num_repeats == 2
 
 
+def test_the_effective_share_is_what_was_trained_on_of_what_was_drawn_for_training() -> None:
+    other = "f" * 32
+    held_out = event(task(task_id=other, split="held_out", index=8), id=other, key=other)
+    drawn = [
+        event(ended(0, num_tokens=9), id="a"),
+        event(ended(1, num_tokens=3), id="b"),
+        event(ended(0, num_tokens=50, task_id=other, rollout_id=f"{other}/0"), id="c", key=other),
+    ]
+    accounts = books(*drawn, held_out, ISSUED, trained(1, "batch"), trained(1, "batch", digest="sha256:09"))
+    assert accounts.effective_share == {"*": 0.5, "repair": 0.5}
+    assert account_tree(accounts)["effective_share"] == {"*": 0.5, "repair": 0.5}
+    assert books(ISSUED).effective_share == {}
+
+
 def test_a_task_with_two_ends_is_found() -> None:
     accounts = books(ISSUED, BATCH, DECISION)
 

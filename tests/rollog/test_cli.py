@@ -59,6 +59,13 @@ VERBS = (
     ["broker", "status"],
     ["broker", "logs"],
     ["broker", "reset"],
+    ["domains", "list"],
+    ["domains", "show"],
+    ["domains", "try"],
+    ["domains", "check"],
+    ["curriculum", "show"],
+    ["curriculum", "verify"],
+    ["curriculum", "set"],
 )
 
 

@@ -11,7 +11,9 @@ from schemas.parts import Part
 from schemas.tasks import VerifierSpec
 from schemas.tools import written
 from schemas.trajectory import Trajectory
+from streams.verifiers import get_verifier
 from streams.verifiers.parts import get_kind
+from streams.verifiers.parts.checking import check_spec
 from tests import samples
 from tests.streams.stage_fakes import ok, read
 
@@ -49,6 +51,15 @@ def printed(stdout: str | bytes) -> Trajectory:
 def ran(*cases: Outcome) -> Trajectory:
     first_bad = next((one for one in cases if one.status != "ok"), cases[0] if cases else ok(""))
     return rollout(Turn("def f(): ...", first_bad, cases))
+
+
+def worth(at: Any, kind: str, expected: Any = None, **options: Any) -> float:
+    extract, of = options.pop("extract", ""), options.pop("of", "answer")
+    spec = VerifierSpec(
+        kind="parts", parts=(Part(kind=kind, expected=expected, options=options, extract=extract, of=of),)
+    )
+    check_spec(spec)
+    return get_verifier("parts").score(spec, rollout(at) if isinstance(at, str) else at).value
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,6 +189,12 @@ EXAMPLES: dict[str, Example] = {
         gold=ran(ok(""), failed(), ok("7\n")),
         partial=[ran(ok(""), ok(""), ok("7")), ran(ok(""), failed())],
         wrong=[ran(failed(), failed(), failed()), ran(ok(""), ok(""), ok("")), ran(), rollout("anna")],
+    ),
+    "reported": Example(
+        part=Part(kind="reported", of="cases"),
+        gold=ran(ok("2 passed\n1.0\n")),
+        partial=[ran(ok("0.5"))],
+        wrong=[ran(ok("none")), ran(ok("nan")), ran(ok("-3")), ran(ok("\u0661")), ran(), rollout("1")],
     ),
     "milestones": Example(
         part=Part(

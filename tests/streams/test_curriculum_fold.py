@@ -42,18 +42,42 @@ def test_the_advantage_of_right_and_wrong_is_as_the_formula_has_it(p: int) -> No
     assert advantages((0.5,) * 8) == 0.0
 
 
+def climbed(fold: MixFold, values: tuple[float, ...], num_groups: int, first: int = 0) -> list[float]:
+    """Return the level after each group that is sampled where the level is, with a revision after each."""
+    levels = []
+    for index in range(first, first + num_groups):
+        sampled = {"level": int(fold.state("algebra").level), "mix_version": fold.version}
+        for record in group(index, values, **sampled):
+            fold.take(record)
+        levels.append(fold.revise({}).domains["algebra"].level)
+    return levels
+
+
 def test_the_ladder_goes_up_where_all_is_solved_down_where_nothing_is_and_stays_within_its_levels() -> None:
-    up, down = fold_of(*history(0)), fold_of()
-    for index in range(40):
+    fold = fold_of()
+    up = climbed(fold, RIGHT, 40)
+    assert (up, up[-1]) == (sorted(up), 4.0)
+    down = climbed(fold, WRONG, 40, first=40)
+    assert (down, down[-1]) == (sorted(down, reverse=True), 0.0)
+    assert climbed(fold_of(), MIXED, 3) == [0.0] * 3
+    assert climbed(fold_of(eta=0.3, alpha=2.0), RIGHT, 1) == [round(0.3 * math.tanh(1.0) * GRAIN) / GRAIN]
+
+
+def test_many_groups_that_come_at_once_take_one_stride_together() -> None:
+    fold = fold_of(*(record for index in range(20) for record in group(index, RIGHT)), stride=0.5)
+    assert fold.revise({}).domains["algebra"].level == 0.5
+    for index in range(20, 40):
         for record in group(index, RIGHT):
-            up.take(record)
-        for record in group(index, WRONG):
-            down.take(record)
-    assert up.states["algebra"].level == 4.0
-    assert down.states["algebra"].level == 0.0
-    assert fold_of(*group(0, MIXED)).states["algebra"].level == 0.0
-    one = fold_of(*group(0, RIGHT), eta=0.3, alpha=2.0).states["algebra"].level
-    assert one == round(0.3 * math.tanh(1.0) * GRAIN) / GRAIN
+            fold.take(record)
+    assert fold.revise({}).domains["algebra"].level == 1.0
+
+
+def test_groups_that_come_late_move_the_level_no_further_than_one_from_where_they_were_sampled() -> None:
+    late = [record for index in range(60) for record in group(index, RIGHT, level=1)]
+    fold = fold_of(given_command(Change(verb="level", name="algebra", value=2.5)), *late)
+    assert fold.states["algebra"].level == 2.5
+    low = fold_of(given_command(Change(verb="level", name="algebra", value=1.5)), *late, stride=9.0)
+    assert low.states["algebra"].level == 2.0
 
 
 def test_a_domain_with_one_level_stays_there() -> None:
@@ -153,7 +177,10 @@ def test_a_refund_is_never_more_than_every_second_group() -> None:
 
 
 def test_a_domain_solved_at_its_last_level_has_its_floor_until_it_is_not() -> None:
-    fold = fold_of(*(record for index in range(60) for record in group(index, RIGHT)))
+    fold = fold_of(given_command(Change(verb="level", name="algebra", value=4.0)))
+    for index in range(60):
+        for record in group(index, RIGHT, level=4):
+            fold.take(record)
     mix = fold.revise({})
     assert (mix.domains["algebra"].status, mix.domains["algebra"].level) == ("frozen", 4.0)
     assert mix.domains["algebra"].weight == pytest.approx(0.2 * MILLION / 3, abs=1)

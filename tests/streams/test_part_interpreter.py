@@ -179,7 +179,28 @@ def test_nobody_escapes_a_veto_by_writing_more_than_is_kept() -> None:
     assert score(part(1, "a", of="stdout"), at=at).value == 0
     assert score(part(1, "a"), part(0, "v", of="stdout", role="veto"), at=at).value == 0
     assert score(part(1, "a"), part(0, "p", of="stdout", role="penalty", weight=0.3), at=at).value == 0.7
-    assert score(part(1, "a"), part(0, "v", role="veto"), at=rollout("x" * (1 << 20) + "x")).value == 0
+    assert score(part(1, "a"), part(0, "v", role="veto"), at=rollout("x" * (1 << 18) + "x")).value == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "options", "text"),
+    [
+        ("regex", "secret", {}, "x" * 20_001),
+        ("regex", "secret", {"most_chars": 3}, "abcd"),
+        ("contains", "secret", {"loose": True}, "\ufdfa" * 110_000),
+        ("rouge_l", "secret", {}, "a " * 20_001),
+        ("numeric", 7, {"pick": "last"}, "1 " * 10_001),
+    ],
+)
+def test_nobody_escapes_a_veto_by_writing_more_than_is_looked_at(
+    kind: str, expected: Any, options: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Part(kind=kind, expected=expected, options=options)
+    monkeypatch.setattr(interpreter, "get_kind", PART_KINDS.__getitem__)
+    other = Part(kind="contains", name="x", expected=text[0])
+    assert score(other, one, at=rollout(text)).parts == {"x": 1, kind: 0}
+    found = score(other, msgspec.structs.replace(one, role="veto"), at=rollout(text))
+    assert (found.value, found.parts[kind]) == (0, 1)
 
 
 def test_a_last_turn_that_calls_a_tool_is_no_answer() -> None:
@@ -265,6 +286,21 @@ def test_a_pattern_that_never_comes_back_is_given_up_and_the_clock_goes_on(monke
     assert finding.invalid_reason == "verifier_error"
     assert "part regex: no answer within 0.05 s" in finding.detail
     assert (0 < left_s < 100, every_s, rung) == (True, 7, [])
+
+
+def test_a_query_that_is_out_of_time_rather_than_of_steps_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty = msgspec.structs.replace(PART_KINDS["sql"], limit_s=0.05)
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+
+    def worth(most_steps: int, kind: PartKind) -> Finding:
+        monkeypatch.setattr(interpreter, "get_kind", {"sql": kind}.__getitem__)
+        options = {"setup": "", "most_steps": most_steps}
+        return find(
+            VerifierSpec(kind="parts", parts=(Part(kind="sql", expected=[[1]], options=options),)), rollout(endless)
+        )
+
+    assert worth(1 << 40, hasty).invalid_reason == "verifier_error"
+    assert worth(100_000, PART_KINDS["sql"]).score.value == 0  # type: ignore[union-attr]
 
 
 def test_a_clock_that_rings_sooner_is_left_alone_and_a_thread_has_no_limit() -> None:

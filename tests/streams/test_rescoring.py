@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.history.lean import Held
+from consumers.history.rollouts import OpenGroup
 from schemas.codec import encode_value
 from schemas.config import VerifierSettings
 from schemas.errors import ConfigError
@@ -18,6 +19,7 @@ from schemas.scorings import LIVE, VerifierChoice, scoring_of
 from schemas.tasks import VerifierSpec
 from schemas.trajectory import Trajectory
 from streams import verifiers
+from streams.rescoring import comparison
 from streams.rescoring.comparison import Comparison, Scored
 from streams.rescoring.declared import Declared, check_declared
 from streams.rescoring.forms import RewardForm
@@ -34,16 +36,16 @@ PAIRS = st.lists(st.tuples(st.integers(0, 10**6), VALUES, VALUES), max_size=60, 
 
 
 def tally_of(pairs: list[tuple[int, float | None, float | None]]) -> Comparison:
-    comparison = Comparison()
+    made = Comparison()
     for number, before, after in pairs:
-        tally = comparison.domain(("verbs", "repair")[number % 2])
+        tally = made.domain(("verbs", "repair")[number % 2])
         was = (before, None if before is not None else "deadline")
         is_now = (after, None if after is not None else "verifier_error")
         tally.add(was, is_now)
         if before != after:
             tally.show(f"r/{number}", before, after)
-        comparison.groups.add(f"t{number}", {0: before, 1: 0.5}, {0: after, 1: 0.5}, min_valid=2)
-    return comparison
+        made.groups.add(f"t{number}", {0: before, 1: 0.5}, {0: after, 1: 0.5}, min_valid=2)
+    return made
 
 
 @settings(deadline=None)
@@ -65,6 +67,57 @@ def test_every_pair_agrees_or_flips_in_one_direction(pairs: Any) -> None:
     for domain in domains:
         assert sum(domain.before.bins) == domain.before.num_valid
         assert all(len(kept) <= NUM_EXAMPLES for kept in domain.examples.values())
+
+
+GROUPS = st.lists(
+    st.tuples(
+        st.sampled_from(["verbs", "repair"]),
+        st.sampled_from(["train", "held_out"]),
+        st.dictionaries(st.integers(0, 2), VALUES, max_size=3),
+        st.dictionaries(st.integers(0, 2), VALUES, max_size=3),
+    ),
+    max_size=30,
+)
+
+
+@settings(deadline=None)
+@given(shapes=GROUPS, most_alike=st.integers(1, 4))
+def test_groups_that_are_counted_together_come_to_what_each_by_itself_does(shapes: Any, most_alike: int) -> None:
+    together, apart = Comparison(), Comparison()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "MOST_ALIKE", most_alike)
+        for number, (domain, split, before, after) in enumerate(shapes):
+            task = samples.task(task_id=f"t{number}", domain=domain, split=split, num_samples=3)
+            group = OpenGroup(task.task_id.encode())
+            group.task, group.found = task, {s: Scored(v, reason_of(v, "now"), f"{s}") for s, v in after.items()}
+            group.rewards = {
+                s: samples.reward(s, value=v, invalid_reason=reason_of(v, "before")) for s, v in before.items()
+            }
+            together.add_group(group, min_valid=2)
+            add_alone(apart, group)
+    together.settle()
+    assert together == apart
+
+
+def add_alone(into: Comparison, group: OpenGroup) -> None:
+    task = group.task
+    assert task is not None
+    was = {sample: reward.value for sample, reward in group.rewards.items()}
+    for sample, scored in group.found.items():
+        tally = into.domain(task.domain)
+        if sample not in was:
+            tally.fresh.add(scored.value, scored.reason)
+            continue
+        tally.add((was[sample], group.rewards[sample].invalid_reason), (scored.value, scored.reason))
+        if was[sample] != scored.value:
+            tally.show(f"{task.task_id}/{sample}", was[sample], scored.value, scored.detail)
+    if group.found and task.split == "train" and len(was) == task.num_samples:
+        after = {sample: scored.value for sample, scored in group.found.items()}
+        into.groups.add(task.task_id, was, was | after, min_valid=2)
+
+
+def reason_of(value: float | None, reason: str) -> str | None:
+    return reason if value is None else None
 
 
 def test_flips_have_a_direction_and_the_solved_ones_are_counted() -> None:

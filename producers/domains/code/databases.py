@@ -123,14 +123,8 @@ class Database(msgspec.Struct, frozen=True, kw_only=True):
     theme: Theme
     parents: tuple[Row, ...]
     children: tuple[Row, ...]
-
-    @property
-    def setup(self) -> str:
-        """Return the statements that make it."""
-        return (
-            f"{self.theme.tables}\nINSERT INTO {self.theme.parent} VALUES {values(self.parents)};\n"
-            f"INSERT INTO {self.theme.child} VALUES {values(self.children)};"
-        )
+    setup: str
+    """Statements that make it."""
 
 
 def values(rows: tuple[Row, ...]) -> str:
@@ -145,7 +139,7 @@ def literal(value: str | int | None) -> str:
     return str(value) if isinstance(value, int) else f"'{value}'"
 
 
-def draw_database(theme: Theme, rng: random.Random, *, num_parents: int = 7, num_children: int = 22) -> Database:
+def draw_database(theme: Theme, rng: random.Random, *, num_parents: int = 7, num_children: int = 18) -> Database:
     """Return a database, in which some of the first table have nothing in the second, and amounts repeat or lack."""
     labels = rng.sample(theme.labels, num_parents)
     parents = tuple((number, label, rng.choice(theme.groups)) for number, label in enumerate(labels, start=1))
@@ -161,18 +155,22 @@ def draw_database(theme: Theme, rng: random.Random, *, num_parents: int = 7, num
         )
         for number in range(1, num_children + 1)
     )
-    return Database(theme=theme, parents=parents, children=children)
+    setup = (
+        f"{theme.tables}\nINSERT INTO {theme.parent} VALUES {values(parents)};\n"
+        f"INSERT INTO {theme.child} VALUES {values(children)};"
+    )
+    return Database(theme=theme, parents=parents, children=children, setup=setup)
 
 
 def answer(database: Database, query: str) -> list[list[str | int | float | None]]:
     """Return the rows that a query gives. Raises sqlite3.Error."""
-    connection = made(database)
+    connection = made(database.setup)
     return [list(row) for row in connection.execute(query).fetchmany(400)]
 
 
 @lru_cache(maxsize=4)
-def made(database: Database) -> sqlite3.Connection:
-    """Return the database itself; it is only read."""
+def made(setup: str) -> sqlite3.Connection:
+    """Return the database that these statements make; it is only read."""
     connection = sqlite3.connect(":memory:")
-    connection.executescript(database.setup)
+    connection.executescript(setup)
     return connection

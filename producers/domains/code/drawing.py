@@ -17,6 +17,11 @@ def draw_any(rng: random.Random, level: int) -> Problem:
     """Return a problem of that level."""
     if rng.random() < SHARE_OF_PIPELINES:
         return draw_pipeline(rng, STEPS[level])
+    return draw_planned(rng, level)
+
+
+def draw_planned(rng: random.Random, level: int) -> Problem:
+    """Return a problem of that level, of those that are asked for often in other words and numbers."""
     return draw_problem(rng.choice([plan for plan in PLANS if plan.level == level]), rng)
 
 

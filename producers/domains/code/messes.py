@@ -27,6 +27,12 @@ class Mess(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
 
 
+def honest() -> Part:
+    """Return a gate on programs that hide none in a text."""
+    words = ["exec(", "eval(", "compile(", "__import__"]
+    return Part(kind="absent", name="nothing hidden", extract="fenced", role="gate", expected=words)
+
+
 def gate_on(kind: str, expected: Any = None, **options: Any) -> Part:
     """Return a gate on the program that an answer holds."""
     return Part(kind=kind, name=f"style {kind}", extract="fenced", role="gate", expected=expected, options=options)
@@ -114,13 +120,13 @@ def chain_of_branches(rng: random.Random, num: int) -> Mess:
         "    return [fee * amount, days + amount // 10]\n"
     )
     return Mess(
-        ask="The chain of branches grows with every new code. Turn it into a table that is looked up in; no `elif`, "
-        "and not more than two `if`, may remain",
+        ask="The chain of branches grows with every new code. Turn it into a table that is looked up in; no `elif`, no "
+        "`match`, and not more than two `if` may remain",
         before=before,
         after=after,
         functions=(f"{noun}_terms",),
         draw=lambda inner: [inner.choice([*codes, *codes, "Z9"]), inner.randint(1, 200)],
-        gates=(no_longer(before, 0.95), gate_on("absent", ["elif"]), few_ifs()),
+        gates=(no_longer(before, 0.95), gate_on("absent", ["elif", 'case "', "case '"]), few_ifs()),
         weight=1.0 + num,
     )
 
@@ -173,12 +179,15 @@ def pyramid(rng: random.Random, num: int) -> Mess:
 
     return Mess(
         ask="Conditions are nested too deeply. Make it flat: no line may be indented by more than 8 spaces, and none "
-        "may hold a conditional expression over several conditions",
+        "may hold two `else`",
         before=before,
         after=after,
         functions=(f"judge_{noun}",),
         draw=draw,
-        gates=(no_longer(before, 1.2), gate_on("regex", r"\A(?![\s\S]*^(?: {9}|\t{3}))[\s\S]+\Z")),
+        gates=(
+            no_longer(before, 1.2),
+            gate_on("regex", r"\A(?![\s\S]*(?:^ {9}|^\t{3}|\belse\b[^\n]*\belse\b))[\s\S]+\Z"),
+        ),
         weight=1.0 + num,
     )
 

@@ -137,15 +137,20 @@ def draw_problem(plan: Plan, rng: random.Random) -> Problem:
 
 
 def draw_examples(problem: Problem, rng: random.Random, num: int) -> list[Example]:
-    """Return examples of which no two have one result, so that no constant is right; fewer where too few were found."""
+    """Return examples of which no two have one result, so that no constant is right, and none its argument's.
+
+    There are fewer where too few were found.
+    """
     program = Program(problem.source, problem.name)
     found: dict[str, Example] = {}
     for _ in range(MOST_DRAWS):
-        arguments = json.dumps(problem.draw(rng))
+        values = problem.draw(rng)
+        arguments = json.dumps(values)
         result = program(arguments)
         if result.startswith("!"):
             raise AssertionError(f"{problem.name}{arguments}: {result}")
-        found.setdefault(result, Example(arguments, result))
+        if result != json.dumps(values[0]):
+            found.setdefault(result, Example(arguments, result))
         if len(found) == num:
             break
     return list(found.values())

@@ -69,8 +69,7 @@ QUESTIONS = (
     Question(
         2,
         "For every one of $parent, also those without any: $label, number of $child from $first on (that day "
-        "included), "
-        "and their total $amount (0 where there is none).",
+        "included), and their total $amount (0 where there is none).",
         "SELECT p.$label, COUNT(c.id), COALESCE(SUM(c.$amount), 0) FROM $parent p LEFT JOIN $child c "
         "ON c.$link = p.id AND c.day >= '$first' GROUP BY p.id",
     ),
@@ -89,20 +88,17 @@ QUESTIONS = (
     Question(
         2,
         "Per $group, the share of $child that are of $state '$one', in percent, rounded to one decimal. Columns: "
-        "$group, "
-        "share; only groups with $child.",
+        "$group, share; only groups with $child.",
         "SELECT p.$group, ROUND(100.0 * SUM(c.$state = '$one') / COUNT(*), 1) FROM $parent p JOIN $child c "
         "ON c.$link = p.id GROUP BY p.$group",
     ),
     Question(
         3,
         "For each $group the one of $child with the highest $amount (of equal ones the lowest id). Columns: $group, "
-        "id, "
-        "$amount. Leave out groups without $child.",
-        "SELECT g, id, a FROM (SELECT p.$group AS g, c.id AS id, c.$amount AS a, ROW_NUMBER() OVER "
-        "(PARTITION BY p.$group ORDER BY c.$amount DESC, c.id) AS place FROM $parent p JOIN $child c ON c.$link = "
-        "p.id) "
-        "WHERE place = 1",
+        "id, $amount. Leave out groups without $child.",
+        "SELECT g, id, a FROM (SELECT p.$group AS g, c.id AS id, c.$amount AS a, ROW_NUMBER() OVER (PARTITION BY "
+        "p.$group ORDER BY c.$amount DESC, c.id) AS place FROM $parent p JOIN $child c ON c.$link = p.id) WHERE "
+        "place = 1",
     ),
     Question(
         3,
@@ -120,8 +116,7 @@ QUESTIONS = (
     Question(
         3,
         "For each one of $parent with at least two $child: the largest number of days between two that follow each "
-        "other "
-        "by day. Columns: $label, days.",
+        "other by day. Columns: $label, days.",
         "SELECT label, MAX(gap) FROM (SELECT p.id AS id, p.$label AS label, julianday(c.day) - julianday(LAG(c.day) "
         "OVER (PARTITION BY p.id ORDER BY c.day)) AS gap FROM $parent p JOIN $child c ON c.$link = p.id) "
         "WHERE gap IS NOT NULL GROUP BY id",
@@ -129,12 +124,54 @@ QUESTIONS = (
     Question(
         3,
         "Which $parent had a higher total $amount from $first on (that day included) than before it? Unknown amounts "
-        "and "
-        "missing $child count as 0. Columns: $label, difference.",
+        "and missing $child count as 0. Columns: $label, difference.",
         "SELECT label, late - early FROM (SELECT p.$label AS label, "
         "SUM(CASE WHEN c.day >= '$first' THEN COALESCE(c.$amount, 0) ELSE 0 END) AS late, "
         "SUM(CASE WHEN c.day < '$first' THEN COALESCE(c.$amount, 0) ELSE 0 END) AS early "
         "FROM $parent p JOIN $child c ON c.$link = p.id GROUP BY p.id) WHERE late > early",
+    ),
+    Question(
+        0,
+        "The $k latest $child of $state '$one', by day, of equal days those with the higher id. Columns: id, day.",
+        "SELECT id, day FROM $child WHERE $state = '$one' ORDER BY day DESC, id DESC LIMIT $k",
+    ),
+    Question(
+        1,
+        "How many $parent are there in each $group, where there are at least two? Columns: $group, number.",
+        "SELECT $group, COUNT(*) FROM $parent GROUP BY $group HAVING COUNT(*) >= 2",
+    ),
+    Question(
+        1,
+        "For each of $parent with $child before $first: the mean of their known $amount, rounded to one decimal. "
+        "Columns: $label, mean; leave out those of which no $amount is known.",
+        "SELECT p.$label, ROUND(AVG(c.$amount), 1) FROM $parent p JOIN $child c ON c.$link = p.id "
+        "WHERE c.day < '$first' GROUP BY p.id HAVING COUNT(c.$amount) > 0",
+    ),
+    Question(
+        2,
+        "Which $parent have $child, and only such of $state '$one' or '$two'? Columns: id, $label.",
+        "SELECT p.id, p.$label FROM $parent p JOIN $child c ON c.$link = p.id GROUP BY p.id "
+        "HAVING SUM(c.$state NOT IN ('$one', '$two')) = 0",
+    ),
+    Question(
+        2,
+        "All pairs of $parent of one $group, each pair once. Columns: the two $label, the one that is first in the "
+        "alphabet first.",
+        "SELECT a.$label, b.$label FROM $parent a JOIN $parent b ON a.$group = b.$group AND a.$label < b.$label",
+    ),
+    Question(
+        3,
+        "For each $state the second highest $amount, equal ones counting once. Columns: $state, $amount; leave out a "
+        "$state with fewer than two different ones.",
+        "SELECT c.$state, MAX(c.$amount) FROM $child c WHERE c.$amount < "
+        "(SELECT MAX(o.$amount) FROM $child o WHERE o.$state = c.$state) GROUP BY c.$state",
+    ),
+    Question(
+        3,
+        "Which part of the total $amount of all $child falls to each $group, in percent, rounded to one decimal? "
+        "Columns: $group, percent; only groups with a known $amount.",
+        "SELECT p.$group, ROUND(100.0 * SUM(c.$amount) / (SELECT SUM($amount) FROM $child), 1) FROM $parent p "
+        "JOIN $child c ON c.$link = p.id GROUP BY p.$group HAVING COUNT(c.$amount) > 0",
     ),
 )
 FAULTS = (

@@ -12,6 +12,7 @@ from schemas.parts import Part
 from schemas.tasks import VerifierSpec
 
 NUM_HIDDEN = 2
+NUM_TRIED = 4
 ASKS = ("Write one SQLite query.", "A report needs one SQL query (SQLite).", "Answer with a single SQLite statement.")
 FIX_ASKS = (
     "This SQLite query does not give what was asked for. Repair it.",
@@ -39,12 +40,11 @@ def code_sql(rng: random.Random, level: int) -> Item:
 def code_sql_fix(rng: random.Random, level: int) -> Item:
     """Repair a query that does not answer its question."""
     num_faults = 1 + level // 2
-    while True:
+    broken = None
+    while broken is None:
         question, values, example, hidden = draw_question(rng, level)
-        query, broken = filled(question.query, values), broken_query(question, values, rng, num_faults)
-        results = [result_of(database, broken) for database in hidden]
-        if all(is_other(got, answer(database, query)) for got, database in zip(results, hidden, strict=True)):
-            break
+        query = filled(question.query, values)
+        broken = draw_broken(rng, question, values, hidden, num_faults)
     seen = result_of(example, broken)
     happens = (
         seen if isinstance(seen, str) else f"It runs, and on the rows above it gives {len(seen)} row(s): {seen[:3]}"
@@ -73,6 +73,18 @@ def draw_question(rng: random.Random, level: int) -> tuple[Question, dict[str, A
             results[0] != result for result in results[1:]
         ):
             return question, values, example, hidden
+
+
+def draw_broken(
+    rng: random.Random, question: Question, values: dict[str, Any], hidden: list[Database], num_faults: int
+) -> str | None:
+    """Return a query that is wrong in every database, None where none was found soon."""
+    wanted = [answer(database, filled(question.query, values)) for database in hidden]
+    for _ in range(NUM_TRIED):
+        broken = broken_query(question, values, rng, num_faults)
+        if all(is_other(result_of(one, broken), rows) for one, rows in zip(hidden, wanted, strict=True)):
+            return broken
+    return None
 
 
 def told(database: Database) -> str:

@@ -5,7 +5,7 @@ import random
 
 from producers.domains.catalogue import domain
 from producers.domains.code.cases import called, fenced, results
-from producers.domains.code.messes import MESSES, Mess, call_of
+from producers.domains.code.messes import MESSES, Mess, call_of, honest
 from producers.domains.code.problem import Example, Program
 from producers.domains.interface import Item
 from schemas.tasks import VerifierSpec
@@ -28,7 +28,7 @@ def code_refactor(rng: random.Random, level: int) -> Item:
     return Item(
         prompt=f"{rng.choice(ASKS)} {mess.ask}.\n\n{fenced(mess.before)}\n\n{ANSWER}\n",
         gold=(fenced(mess.after),),
-        verifier=VerifierSpec(kind="parts", parts=(*mess.gates, results(examples))),
+        verifier=VerifierSpec(kind="parts", parts=(*mess.gates, honest(), results(examples))),
         execution=execution,
         partials=((fenced(wrong_once(mess, examples[0])),),),
         wrongs=((fenced(mess.before),), (fenced("pass"),), (fenced("print('ok')\nraise SystemExit(0)"),)),

@@ -2,11 +2,12 @@
 
 import json
 import random
+from functools import lru_cache
 from typing import Any
 
 from producers.domains.catalogue import domain
 from producers.domains.code.cases import LIMITS, QUIET, fenced
-from producers.domains.code.drawing import draw_any
+from producers.domains.code.drawing import draw_planned
 from producers.domains.code.mutants import broken
 from producers.domains.code.problem import Example, Problem, Program, call_of, draw_examples, shown, weight_of
 from producers.domains.interface import Item
@@ -16,7 +17,7 @@ from schemas.tasks import ExecutionSpec, VerifierSpec
 
 LEAST_MUTANTS = (1, 1, 2, 2)
 MOST_MUTANTS = 3
-NUM_EXAMPLES, NUM_TRIED = 6, 6
+NUM_EXAMPLES, NUM_TRIED = 6, 8
 RUN_TESTS = """
 for _name, _test in list(globals().items()):
     if _name.startswith("test") and callable(_test):
@@ -58,25 +59,35 @@ def code_write_tests(rng: random.Random, level: int) -> Item:
         ),
         partials=tuple((fenced(tests(problem, [one])),) for one in partly(problem, mutants, examples)),
         wrongs=tuple((fenced(text),) for text in (tests(problem, [seen]), "def test_it():\n    assert False", "pass")),
-        difficulty=10 * len(mutants) + weight_of(problem.source),
+        difficulty=10 * level + len(mutants) + weight_of(problem.source),
     )
 
 
 def draw_mutants(rng: random.Random, level: int) -> tuple[Problem, list[str], Example, list[Example]]:
     """Return a problem, wrong programs, an example on which all of them are right, and others that find them out."""
     while True:
-        problem = draw_any(rng, level)
-        examples = draw_examples(problem, rng, NUM_EXAMPLES)
-        found = dict.fromkeys(broken(problem.source, rng, 1) for _ in range(NUM_TRIED))
+        problem = draw_planned(rng, level)
+        found = subtle_mutants(problem)
+        examples = draw_examples(problem, rng, NUM_EXAMPLES) if len(found) >= LEAST_MUTANTS[level] else []
         rights = {source: rights_of(problem, source, examples) for source in found}
         deceived = [
             [source for source in found if rights[source][place] and not all(rights[source])]
             for place in range(len(examples))
         ]
-        place = max(range(len(examples)), key=lambda one: len(deceived[one]))
-        if len(deceived[place]) >= LEAST_MUTANTS[level]:
-            others = examples[:place] + examples[place + 1 :]
-            return problem, deceived[place][:MOST_MUTANTS], examples[place], others
+        for place, mutants in sorted(enumerate(deceived), key=lambda one: -len(one[1]))[:1]:
+            if len(mutants) >= LEAST_MUTANTS[level]:
+                return problem, mutants[:MOST_MUTANTS], examples[place], examples[:place] + examples[place + 1 :]
+
+
+@lru_cache(maxsize=4096)
+def subtle_mutants(problem: Problem) -> tuple[str, ...]:
+    """Return wrong programs that are right at times; the same ones for the same problem."""
+    rng = random.Random(problem.source)
+    examples = draw_examples(problem, rng, NUM_EXAMPLES)
+    found = dict.fromkeys(broken(problem.source, rng, 1) for _ in range(NUM_TRIED))
+    rights = {source: sum(rights_of(problem, source, examples)) for source in found}
+    subtle = [source for source in found if 0 < rights[source] < len(examples)]
+    return tuple(sorted(subtle, key=lambda source: -rights[source])[:MOST_MUTANTS])
 
 
 def rights_of(problem: Problem, source: str, examples: list[Example]) -> list[bool]:

@@ -28,6 +28,9 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     """By name, a JSON schema and what it counts for."""
 
 
+OPENERS = ("Write", "For the weekly report we need", "Please draw", "The dashboard is to show")
+
+
 def has(path: str, schema: Spec) -> Spec:
     """Return the schema of an object that has something at a path of names with points between."""
     for name in reversed(path.split(".")):
@@ -60,8 +63,7 @@ def bars(rng: random.Random, trade: Trade) -> Chart:
     return Chart(
         words=f"a bar chart of the {AGGREGATES[how]} {number} by {group}, with {group} along the "
         f"{'horizontal' if x == 'x' else 'vertical'} axis, sorted so that the "
-        f"{'largest' if order[0] == '-' else 'smallest'} "
-        "bar comes first",
+        f"{'largest' if order[0] == '-' else 'smallest'} bar comes first",
         spec={
             "mark": "bar",
             "encoding": {
@@ -82,7 +84,11 @@ def sorted_by(y: str, order: str, how: str, number: str) -> Spec:
     """Return the schema of an order by the other axis, short or long."""
     direction = "descending" if order[0] == "-" else "ascending"
     short: list[Spec] = [{"const": order}]
-    by_field = {"field": {"const": number}, "op": {"const": how}, "order": {"const": direction}}
+    by_field = {
+        "field": {"const": number},
+        "op": {"enum": [how, "average"] if how == "mean" else [how]},
+        "order": {"const": direction},
+    }
     by_channel = {"encoding": {"const": y}, "order": {"const": direction}}
     for long in (by_field, by_channel):
         needed = [name for name in long if name != "order" or direction == "descending"]
@@ -98,8 +104,7 @@ def lines(rng: random.Random, trade: Trade) -> Chart:
     return Chart(
         words=f"a line chart of the {AGGREGATES[how]} {number} per {UNITS[unit]} (of a calendar year, so with timeUnit "
         f"{unit}), one line in its own colour for each {group}, of the rows whose {other} is {value} only (by a filter "
-        f"in "
-        "transform)",
+        "in transform)",
         spec={
             "transform": [{"filter": f"datum.{other} === '{value}'"}],
             "mark": "line",
@@ -155,10 +160,8 @@ def inline(rng: random.Random, trade: Trade, *, layered: bool) -> tuple[Chart, l
     }
     words = (
         f"a bar chart of the total {number} by {group}, {group} along the horizontal axis. Work out the totals of this "
-        f"table "
-        f"yourself and put them into data.values, one object for each {group} with {group} and total (no aggregate and "
-        f"no "
-        f"url in the specification). Title the axes {group.capitalize()} and Total {number}"
+        f"table yourself and put them into data.values, one object for each {group} with {group} and total (no "
+        f"aggregate and no url in the specification). Title the axes {group.capitalize()} and Total {number}"
     )
     if not layered:
         return Chart(words=words, spec={"data": {"values": values}} | bar, checks=checks | drawn), rows
@@ -182,9 +185,10 @@ def in_layer(schema: Spec) -> Spec:
 
 def rule_mark() -> Spec:
     """Return the schema of a dashed red rule."""
+    dashes: Spec = {"type": "array", "minItems": 1}
     return has("mark", {
         "type": "object",
-        "properties": {"type": {"const": "rule"}, "color": {"const": "red"}, "strokeDash": {"type": "array", "minItems": 1}},
+        "properties": {"type": {"const": "rule"}, "color": {"const": "red"}, "strokeDash": dashes},
         "required": ["type", "color", "strokeDash"],
     })  # fmt: skip
 
@@ -221,8 +225,8 @@ def data_chart_spec(rng: random.Random, level: int) -> Item:
     bare: Spec = {"data": unworked} | {name: {} if name == "encoding" else [{}] for name in picture}
     off = json.loads(json.dumps(spec).replace('"nominal"', '"quantitative"').replace('"quantitative"', '"temporal"'))
     return Item(
-        prompt=f"{about}\nWrite {chart.words}. {source}Answer with the specification in Vega-Lite (version 5) as one JSON "
-        "object, with explicit types of all fields.",
+        prompt=f"{about}\n{rng.choice(OPENERS)} {chart.words}. {source}"
+        "Answer with the specification in Vega-Lite (version 5) as one JSON object, with explicit types of all fields.",
         gold=(f"```json\n{json.dumps(spec, indent=1)}\n```",),
         verifier=verdict(*parts),
         partials=((json.dumps(off | {"mark": "arc"}),),),

@@ -11,8 +11,13 @@ from producers.domains.tools import PYTHON, machine_tools, with_tools
 from producers.domains.verdicts import closed, json_values, verdict
 from schemas.tools import written
 
-SHAPES = ((24, 2, (SIMPLE,)), (40, 3, (SIMPLE, HARDER)), (60, 4, (HARDER, HARDEST)), (90, 6, (HARDER, HARDEST)))
+SHAPES = ((20, 2, (SIMPLE,)), (32, 3, (SIMPLE, HARDER)), (48, 4, (HARDER, HARDEST)), (64, 6, (HARDER, HARDEST)))
 """By level: rows, statistics, among which."""
+OPENERS = (
+    "The file {file} in your working directory has {num} {about}.",
+    "You are given {num} {about} in {file}, which is in the working directory.",
+    "A colleague left {file} ({num} {about}) in your working directory and needs some figures of it.",
+)
 PROGRAM = """\
 import csv, json, math, statistics
 from collections import Counter
@@ -50,7 +55,7 @@ def data_describe(rng: random.Random, level: int) -> Item:
     listed = "\n".join(f"- {name}: {in_words(one)}" for name, one in asked.items())
     execution = machine_tools(PYTHON, files={trade.file: as_csv(rows, missing=missing).encode()})
     question = (
-        f"The file {trade.file} in your working directory has {num_rows} {trade.about}. It begins\n"
+        f"{rng.choice(OPENERS).format(file=trade.file, num=num_rows, about=trade.about)} It begins\n"
         f"{beginning(rows, missing=missing)}\n"
         + (
             f"Missing values are written {missing!r}; a row that lacks a column in question is left out.\n"
@@ -59,7 +64,7 @@ def data_describe(rng: random.Random, level: int) -> Item:
         )
         + f"Find\n{listed}\nAnswer with one JSON object with the numbers {', '.join(asked)}, to six significant digits."
     )
-    one_wrong = values | {"q1": values["q1"] + 1}
+    one_wrong = values | {"q1": values["q1"] * 1.5 + 1}
     return Item(
         prompt=with_tools(question, execution),
         gold=(written("python", code=program(trade, asked, missing)), json.dumps(values)),

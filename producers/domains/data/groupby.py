@@ -37,6 +37,9 @@ MEASURES = MappingProxyType({
 })  # fmt: skip
 
 
+OPENERS = ("Write a Python program", "We need a small script in Python", "Please write Python")
+
+
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """What a program has to do."""
 
@@ -58,7 +61,7 @@ def data_groupby(rng: random.Random, level: int) -> Item:
     """Write a program that groups a file and prints measures of each group."""
     trade = rng.choice(TRADES)
     query = draw_query(rng, trade, level)
-    files = [rows_without_ties(rng, trade, query, 10 + 6 * level) for _ in range(NUM_CASES + 1)]
+    files = [rows_without_ties(rng, trade, query, 10 + 4 * level) for _ in range(NUM_CASES + 1)]
     shown, hidden = files[0], files[1:]
     prints = [answer(rows, query) for rows in files]
     if len(set(prints)) < len(prints):
@@ -70,7 +73,7 @@ def data_groupby(rng: random.Random, level: int) -> Item:
     right = program(trade, query)
     return Item(
         prompt=(
-            f"Write a Python program (standard library only) that reads {trade.file} in the working directory, "
+            f"{rng.choice(OPENERS)} (standard library only) that reads {trade.file} in the working directory, "
             f"{trade.about} as CSV, and prints {in_words(query)}\nThe file is as this one:\n"
             f"{beginning(shown, len(shown))}\nFor it the program prints\n{prints[0]}\n"
             "It will be run on other files of this kind. Answer with the program between lines of three backquotes."

@@ -1,13 +1,27 @@
 """Queries over several tables, judged by the rows that they give on data that nobody has seen."""
 
+# ruff: noqa: S608  queries are shown in prompts, and run in a database in memory that a verifier makes
+
 import random
-from collections import defaultdict
 from collections.abc import Callable
 
 import msgspec
 
 from producers.domains.catalogue import domain
-from producers.domains.data.shops import CATEGORIES, DDL, SEGMENTS, Shop, draw_shop
+from producers.domains.data.queries import (
+    COLUMNS,
+    JOINED,
+    MEASURES,
+    by,
+    draw_condition,
+    draw_conditions,
+    facts_of,
+    kept,
+    said,
+    value,
+    where,
+)
+from producers.domains.data.shops import DDL, Shop, draw_shop
 from producers.domains.interface import Item
 from producers.domains.verdicts import verdict
 from schemas.parts import Part
@@ -24,128 +38,132 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     ordered: bool = False
 
 
-def totals(shop: Shop) -> dict[int, float]:
-    """Return what each order's lines come to."""
-    prices = {row[0]: row[3] for row in shop.products}
-    sums: dict[int, float] = defaultdict(float)
-    for order, product, num in shop.order_lines:
-        sums[order] += num * prices[product]
-    return sums
-
-
-def listed(rng: random.Random, shop: Shop) -> Question:
-    """Ask for a join of two tables with a condition."""
-    segment, status = rng.choice(SEGMENTS), rng.choice(("open", "cancelled", "shipped"))
-    names = {row[0]: row[1] for row in shop.customers if row[3] == segment}
-    rows: Rows = [[row[0], names[row[1]], row[2]] for row in shop.orders if row[1] in names and row[3] == status]
-    sql = "SELECT o.id, c.name, o.ordered_on FROM orders o JOIN customers c ON c.id = o.customer_id"
+def listed(rng: random.Random, shop: Shop, year: int) -> Question:
+    """Ask for orders and their customers with conditions."""
+    columns = [COLUMNS[name] for name in rng.sample(("customer", "city", "segment", "date", "status"), 2)]
+    conditions = [draw_condition(rng, of, year) for of in ("customer", "order")]
+    facts = {one["order"]: one for one in kept(facts_of(shop), conditions)}
     return Question(
-        words=f"id, customer's name and date of every order with status '{status}' of a customer of segment "
-        f"'{segment}'",
-        rows=rows,
-        sql=f"{sql} WHERE c.segment = '{segment}' AND o.status = '{status}'",
+        words=f"id of the order, {' and '.join(column.words for column in columns)} of every order for which "
+        f"{said(conditions)}",
+        rows=[[one["order"], *(column.of(one) for column in columns)] for one in facts.values()],
+        sql=f"SELECT o.id, {', '.join(column.sql for column in columns)} FROM orders o "
+        f"JOIN customers c ON c.id = o.customer_id WHERE {where(conditions)}",
     )
 
 
-def grouped(rng: random.Random, shop: Shop) -> Question:
-    """Ask for sums over three tables by group."""
-    category = rng.choice(CATEGORIES)
-    shipped = {row[0]: row[1] for row in shop.orders if row[3] == "shipped"}
-    names = {row[0]: row[1] for row in shop.customers}
-    prices = {row[0]: row[3] for row in shop.products if row[2] == category}
-    sums: dict[str, float] = defaultdict(float)
-    for order, product, num in shop.order_lines:
-        if order in shipped and product in prices:
-            sums[names[shipped[order]]] += num * prices[product]
-    base = (
-        "SELECT c.name, SUM(l.quantity * p.price) FROM customers c JOIN orders o ON o.customer_id = c.id "
-        "JOIN order_lines l ON l.order_id = o.id JOIN products p ON p.id = l.product_id"
-    )
+def grouped(rng: random.Random, shop: Shop, year: int) -> Question:
+    """Ask for measures over all tables by group."""
+    column = COLUMNS[rng.choice(("customer", "city", "segment", "product", "category", "month"))]
+    measures = rng.sample(MEASURES, 2)
+    conditions = draw_conditions(rng, ("customer", "order", "product", "line"), 2, year)
+    groups = by(kept(facts_of(shop), conditions), column)
     return Question(
-        words=f"the name of each customer who has bought products of category '{category}' in shipped orders, and what "
-        "these come to (quantity times price)",
-        rows=[[name, total] for name, total in sorted(sums.items())],
-        sql=f"{base} WHERE p.category = '{category}' AND o.status = 'shipped' GROUP BY c.id",
+        words=f"for each {column.words}: itself, {', and '.join(one.words for one in measures)}; only of lines for "
+        f"which {said(conditions)}",
+        rows=[[name, *(one.of(facts) for one in measures)] for name, facts in groups.items()],
+        sql=f"SELECT {column.sql}, {', '.join(one.sql for one in measures)} FROM {JOINED} WHERE {where(conditions)} "
+        f"GROUP BY {column.sql}",
     )
 
 
-def with_absent(rng: random.Random, shop: Shop) -> Question:
-    """Ask for counts by group where nothing counts as 0, refunds taken off once an order."""
-    segment = rng.choice(SEGMENTS)
-    refunds, worth = dict(shop.refunds), totals(shop)
+def with_absent(rng: random.Random, shop: Shop, year: int) -> Question:
+    """Ask for measures of everybody or everything, also of what was never ordered; refunds come once an order."""
+    refunds = dict(shop.refunds)
+    of_customers = rng.random() < 0.5
+    conditions = draw_conditions(rng, ("order", "line", "product" if of_customers else "customer"), 2, year)
+    kind = draw_condition(rng, "customer" if of_customers else "product", year)
+    facts = kept(facts_of(shop), conditions)
+    name = "customer" if of_customers else "product"
+    groups = by(facts, COLUMNS[name])
+    things = (
+        [one[1] for one in shop.customers if kind.holds({"segment": one[3]})]
+        if of_customers
+        else [one[1] for one in shop.products if kind.holds({"category": one[2], "price": one[3]})]
+    )
     rows: Rows = []
-    for customer, name, _, of in shop.customers:
-        if of == segment:
-            mine = [row[0] for row in shop.orders if row[1] == customer and row[3] != "cancelled"]
-            rows.append([name, len(mine), sum(worth[order] - refunds.get(order, 0.0) for order in mine)])
+    for thing in things:
+        mine = groups.get(thing, [])
+        numbers = {one["order"] for one in mine}
+        rows.append([thing, len(numbers), value(mine) - sum(refunds.get(order, 0.0) for order in numbers)])
+    alias = name[0]
     inner = (
-        "SELECT o.customer_id AS cid, o.id AS oid, (SELECT SUM(l.quantity * p.price) FROM order_lines l "
-        "JOIN products p ON p.id = l.product_id WHERE l.order_id = o.id) - COALESCE((SELECT SUM(r.amount) FROM refunds "
-        "r "
-        "WHERE r.order_id = o.id), 0) AS net FROM orders o WHERE o.status <> 'cancelled'"
+        f"SELECT {alias}.id AS thing, o.id AS number, SUM(l.quantity * p.price) - COALESCE((SELECT SUM(r.amount) "
+        f"FROM refunds r WHERE r.order_id = o.id), 0) AS net FROM {JOINED} WHERE {where(conditions)} "
+        f"GROUP BY {alias}.id, o.id"
     )
-    columns = "SELECT c.name, COUNT(t.oid), COALESCE(SUM(t.net), 0.0) FROM customers c"
-    rest = f"JOIN ({inner}) t ON t.cid = c.id WHERE c.segment = '{segment}' GROUP BY c.id"
     return Question(
-        words=f"for every customer of segment '{segment}', also those without orders: name, number of orders that "
-        "were not cancelled, and what these come to (quantity times price of all lines, less refunds; 0 where there is "
-        "nothing)",
+        words=f"for every {name} for which {kind.words}, also those that nothing is found for: the name, the number of "
+        f"different orders, and what the lines come to (quantity times price) less the refunds of those orders, each "
+        f"order's refund once for a {name}; 0 where there is nothing. Only lines count for which {said(conditions)}",
         rows=rows,
-        sql=f"{columns} LEFT {rest}",
+        sql=f"SELECT {alias}.name, COUNT(t.number), COALESCE(SUM(t.net), 0.0) FROM {name}s {alias} "
+        f"LEFT JOIN ({inner}) t ON t.thing = {alias}.id WHERE {kind.sql} GROUP BY {alias}.id",
     )
 
 
-def ranked(rng: random.Random, shop: Shop) -> Question:
-    """Ask for the best customer of each city, with the share of the city's sales."""
-    segment = rng.choice(SEGMENTS)
-    sums: dict[str, dict[str, float]] = defaultdict(dict)
-    worth = totals(shop)
-    for customer, name, city, of in shop.customers:
-        mine = [row[0] for row in shop.orders if row[1] == customer and row[3] == "shipped"]
-        if of != segment and mine:
-            sums[city][name] = sum(worth[order] for order in mine)
+PAIRS = (
+    ("city", "customer"),
+    ("segment", "customer"),
+    ("category", "product"),
+    ("city", "product"),
+    ("segment", "category"),
+    ("month", "product"),
+)
+
+
+def ranked(rng: random.Random, shop: Shop, year: int) -> Question:
+    """Ask for the best of each group, with its share of the group."""
+    outer, inner = rng.choice(PAIRS)
+    conditions = draw_conditions(rng, ("order", "line", "product", "customer"), 2, year)
     rows: Rows = []
-    for city in sorted(sums):
-        best = max(sums[city], key=sums[city].__getitem__)
-        rows.append([city, best, sums[city][best], 100 * sums[city][best] / sum(sums[city].values())])
-    inner = (
-        "SELECT c.city AS city, c.name AS name, SUM(l.quantity * p.price) AS total FROM customers c "
-        "JOIN orders o ON o.customer_id = c.id JOIN order_lines l ON l.order_id = o.id "
-        "JOIN products p ON p.id = l.product_id WHERE o.status = 'shipped'"
-    )
-    outer = (
-        "SELECT city, name, total, 100.0 * total / whole FROM (SELECT *, SUM(total) OVER (PARTITION BY city) AS whole, "
-        "ROW_NUMBER() OVER (PARTITION BY city ORDER BY total DESC) AS place FROM sums) WHERE place = 1 ORDER BY city"
-    )
+    for name, facts in sorted(by(kept(facts_of(shop), conditions), COLUMNS[outer]).items()):
+        sums = {thing: value(lines) for thing, lines in by(facts, COLUMNS[inner]).items()}
+        best = max(sums, key=sums.__getitem__)
+        rows.append([name, best, sums[best], 100 * sums[best] / sum(sums.values())])
+    a, b = COLUMNS[outer], COLUMNS[inner]
     return Question(
-        words=f"for each city, without customers of segment '{segment}': the city, the customer whose shipped orders "
-        "come to the most (quantity times price), how much that is, and its share of that city's total in per cent; in "
-        "the "
-        "order of cities",
+        words=f"for each {a.words}: itself, the {b.words} of which the lines come to the most (quantity times price), "
+        "how much that is, and its share of all in per cent; in the order of the first column. Only lines count for "
+        f"which {said(conditions)}",
         rows=rows,
-        sql=f"WITH sums AS ({inner} AND c.segment <> '{segment}' GROUP BY c.id) {outer}",
+        sql=f"WITH sums AS (SELECT {a.sql} AS a, {b.sql} AS b, SUM(l.quantity * p.price) AS total FROM {JOINED} "
+        f"WHERE {where(conditions)} GROUP BY {a.sql}, {b.sql}) SELECT a, b, total, 100.0 * total / whole "
+        "FROM (SELECT *, SUM(total) OVER (PARTITION BY a) AS whole, ROW_NUMBER() OVER (PARTITION BY a ORDER BY total "
+        "DESC) AS place FROM sums) WHERE place = 1 ORDER BY a",
         ordered=True,
     )
 
 
-LEVELS: tuple[Callable[[random.Random, Shop], Question], ...] = (listed, grouped, with_absent, ranked)
+LEVELS: tuple[Callable[[random.Random, Shop, int], Question], ...] = (listed, grouped, with_absent, ranked)
+OPENERS = (
+    "A shop keeps these tables in SQLite:\n",
+    "This is the schema of an order system (SQLite):\n",
+    "You answer questions of the sales team on this SQLite database:\n",
+)
 SAMPLES = ("customers", "products", "orders", "order_lines", "refunds")
 
 
 @domain(family="data", levels=4, max_tokens=700)
 def data_join(rng: random.Random, level: int) -> Item:
     """Write a query that joins tables of a database."""
-    shop, shown = (draw_shop(rng, num) for num in (20 + 6 * level, 2))
-    question = LEVELS[level](rng, shop)
-    if not 3 <= len(question.rows) <= 60:
+    year = rng.randint(2022, 2025)
+    shop, other, shown = (draw_shop(rng, num, year) for num in (18 + 5 * level, 10, 2))
+    for _ in range(5):
+        seed = rng.getrandbits(32)
+        question, again = (LEVELS[level](random.Random(seed), one, year) for one in (shop, other))
+        if len({str(row[1:]) for row in question.rows}) >= 3 and again.rows:
+            break
+    else:
         return data_join(rng, level)
-    samples = "\n".join(f"{name}: {shown.sample(name, 1) or '(empty)'}" for name in SAMPLES)
+    also = [{"setup": other.setup, "expected": again.rows}]
+    samples = "\n".join(f"{name}: {shown.sample(name, 1)}" for name in SAMPLES)
     part = Part(
         kind="sql", name="rows", extract="fenced", expected=question.rows,
-        options={"setup": shop.setup, "ordered": question.ordered, "absolute": 1e-6},
+        options={"setup": shop.setup, "also": also, "ordered": question.ordered, "absolute": 1e-6},
     )  # fmt: skip
     return Item(
-        prompt="A shop keeps these tables in SQLite:\n" + "\n".join(DDL) + f"\nRows look like these (first of each):\n"
+        prompt=rng.choice(OPENERS) + "\n".join(DDL) + f"\nRows look like these (first of each):\n"
         f"{samples}\nWrite one query that gives {question.words}. It is run on other data. Answer with the query in a "
         "block between lines of three backquotes.",
         gold=(f"```sql\n{question.sql};\n```",),

@@ -23,47 +23,58 @@ Reading = tuple[str, str, float, str]
 """Id, sensor, value, status."""
 
 
+Distance = Callable[[float], float]
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """What makes a reading an outlier among those that it is compared with."""
 
     words: str
-    far: Callable[[list[float], float], float]
-    """How far a value is out, by values and value: over 1 is an outlier."""
+    """`{k}` is how far out is too far."""
+    limits: tuple[float, ...]
+    far: Callable[[list[float]], Distance]
+    """From values, how far one is out; beyond `k` it is an outlier."""
     code: str
     """The same as an expression of Python on `x` and `value`."""
 
 
-def score(values: list[float], value: float) -> float:
-    """Return how far a value is from the mean, three deviations being 1."""
-    return abs(value - sum(values) / len(values)) / (3 * deviation(values))
+def score(values: list[float]) -> Distance:
+    """Measure from the mean, in deviations."""
+    mean, far = sum(values) / len(values), deviation(values)
+    return lambda value: abs(value - mean) / far
 
 
-def fences(values: list[float], value: float) -> float:
-    """Return how far a value is beyond the quartiles, one and a half of their distance being 1."""
+def fences(values: list[float]) -> Distance:
+    """Measure beyond the quartiles, in their distance."""
     low, high = quantile(values, 0.25), quantile(values, 0.75)
-    return max(low - value, value - high) / (1.5 * (high - low))
+    return lambda value: max(low - value, value - high) / (high - low)
 
 
-def robust(values: list[float], value: float) -> float:
-    """Return how far a value is from the median by the modified z-score, 3.5 being 1."""
-    return 0.6745 * abs(value - median(values)) / median_deviation(values) / 3.5
+def robust(values: list[float]) -> Distance:
+    """Measure from the median by the modified z-score."""
+    middle, scatter = median(values), median_deviation(values)
+    return lambda value: 0.6745 * abs(value - middle) / scatter
 
 
+PURPOSES = ("", " of the last week, to be checked before they are used", ", among which maintenance looks for faults")
 Z = Rule(
-    words="is more than 3 sample standard deviations from the mean",
+    limits=(2.5, 3.0),
+    words="is more than {k} sample standard deviations from the mean",
     far=score,
-    code="abs(value - statistics.fmean(x)) / (3 * statistics.stdev(x))",
+    code="abs(value - statistics.fmean(x)) / statistics.stdev(x)",
 )
 TUKEY = Rule(
-    words="is more than 1.5 times the interquartile range below the first or above the third quartile (quartiles by "
+    limits=(1.5, 2.0, 2.5),
+    words="is more than {k} times the interquartile range below the first or above the third quartile (quartiles by "
     "linear interpolation, as NumPy's default)",
     far=fences,
-    code="max(q[0] - value, value - q[2]) / (1.5 * (q[2] - q[0]))",
+    code="max(q[0] - value, value - q[2]) / (q[2] - q[0])",
 )
 MAD = Rule(
-    words="has a modified z-score 0.6745 |x - median| / MAD above 3.5, MAD being the median of |x - median|",
+    limits=(3.0, 3.5, 5.0),
+    words="has a modified z-score 0.6745 |x - median| / MAD above {k}, MAD being the median of |x - median|",
     far=robust,
-    code="0.6745 * abs(value - statistics.median(x)) / mad / 3.5",
+    code="0.6745 * abs(value - statistics.median(x)) / mad",
 )
 PROGRAM = """\
 import csv, statistics
@@ -75,7 +86,7 @@ for row in rows:
     q = statistics.quantiles(x, n=4, method='inclusive')
     mad = statistics.median([abs(a - statistics.median(x)) for a in x])
     value = float(row[{quantity!r}])
-    if {code} > 1:
+    if {code} > {k}:
         found.append(row['id'])
 print(', '.join(found))
 """
@@ -90,24 +101,25 @@ def data_outlier(rng: random.Random, level: int) -> Item:
     rule = ((Z,), (TUKEY, Z), (TUKEY, MAD), (MAD, TUKEY))[level][rng.random() < 0.5 if level else 0]
     readings = draw_readings(rng, sensors, centre, spread, 24 if level == 0 else 18, with_status)
     counted = [one for one in readings if one[3] == "ok"] if with_status else readings
-    found, nearest = outliers(counted, rule, by_sensor)
+    k = rng.choice(rule.limits)
+    found, nearest = outliers(counted, rule, by_sensor, k)
     if not 2 <= len(found) <= 9 or nearest < 0.01:
         return data_outlier(rng, level)
     everything = [one[0] for one in readings]
-    naive = sorted(readings, key=lambda one: one[2])[len(readings) // 2 - 1 : len(readings) // 2 + 1]
+    inliers = [one for one in everything if one not in found]
     text = "\n".join([f"id,sensor,{quantity},status", *(",".join(map(str, one)) for one in readings), ""])
     execution = machine_tools(PYTHON, files={"readings.csv": text.encode()})
     begins = "\n".join(text.split("\n")[:5])
     question = (
-        f"readings.csv in your working directory has {len(readings)} readings. It begins\n{begins}\nA reading is an "
-        f"outlier if it {rule.words}"
+        f"readings.csv in your working directory has {len(readings)} readings{rng.choice(PURPOSES)}. It "
+        f"begins\n{begins}\nA reading is an outlier if it {rule.words.format(k=k)}"
         + (", compared with all readings of its own sensor, itself included" if by_sensor else ", all readings taken")
         + (". Only readings with status ok count, in every respect." if with_status else ".")
         + " List the ids of the outliers between <ids> and </ids>, separated by commas."
     )
     condition = "row['status'] == 'ok'" if with_status else "True"
     same = "one['sensor'] == row['sensor']" if by_sensor else "True"
-    right = PROGRAM.format(quantity=quantity, condition=condition, same=same, code=rule.code)
+    right = PROGRAM.format(quantity=quantity, condition=condition, same=same, code=rule.code, k=k)
     return Item(
         prompt=with_tools(question, execution),
         gold=(written("python", code=right), said(found)),
@@ -115,7 +127,7 @@ def data_outlier(rng: random.Random, level: int) -> Item:
         execution=execution,
         max_turns=6,
         partials=((said(found[1:]),),),
-        wrongs=((said([one[0] for one in naive]),), (said(["none"]),), (said(everything),)),
+        wrongs=((said(inliers[:3]),), (said(["none"]),), (said(everything),)),
         difficulty=len(readings) / 6 + 4 * level,
     )
 
@@ -144,11 +156,12 @@ def draw_readings(  # noqa: PLR0917  as they are read
     return [(f"m{first + place}", *one[1:]) for place, one in enumerate(readings)]
 
 
-def outliers(readings: list[Reading], rule: Rule, by_sensor: bool) -> tuple[list[str], float]:
+def outliers(readings: list[Reading], rule: Rule, by_sensor: bool, k: float) -> tuple[list[str], float]:
     """Return the ids of outliers, and how near the nearest reading is to being one, or to being none."""
     values: dict[str, list[float]] = {}
     for _, sensor, value, _ in readings:
         values.setdefault(sensor if by_sensor else "", []).append(value)
-    far = [rule.far(values[sensor if by_sensor else ""], value) for _, sensor, value, _ in readings]
-    found = [one[0] for one, distance in zip(readings, far, strict=True) if distance > 1]
-    return found, min(abs(distance - 1) for distance in far)
+    measures = {name: rule.far(group) for name, group in values.items()}
+    far = [measures[sensor if by_sensor else ""](value) for _, sensor, value, _ in readings]
+    found = [one[0] for one, distance in zip(readings, far, strict=True) if distance > k]
+    return found, min(abs(distance - k) for distance in far)

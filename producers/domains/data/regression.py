@@ -45,6 +45,13 @@ SETTINGS = (
 )  # fmt: skip
 
 
+OPENERS = (
+    "data.csv in your working directory has {num} {about}.",
+    "In the working directory there is data.csv: {num} {about}.",
+    "{num} {about} were written down in data.csv, in your working directory.",
+)
+
+
 def solved(matrix: list[Vector], right: Vector) -> Vector:
     """Return the solution of a system of linear equations, by elimination with pivots."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
@@ -137,18 +144,14 @@ def in_words(of: Setting, level: int, at: tuple[float, float]) -> str:
     if level == 2:
         return (
             f"{used}Regress {of.y} on {of.x}, {of.z} and {of.dummy} (1 for yes, 0 for no), with a constant, by least "
-            f"squares. Give the coefficients under these names, the constant as intercept, the R squared as r_squared, "
-            f"and "
-            f"as prediction that for {of.x} {at[0]}, {of.z} {at[1]}, {of.dummy} yes."
+            "squares. Give the coefficients under these names, the constant as intercept, the R squared as r_squared, "
+            f"and as prediction that for {of.x} {at[0]}, {of.z} {at[1]}, {of.dummy} yes."
         )
     return (
         f"{used}Regress log {of.y} on log {of.x}, on {of.dummy} (1 for yes) and on their product, with a constant, by "
-        f"least "
-        f"squares (natural logarithms). Give the elasticity of {of.y} with respect to {of.x} where {of.dummy} is no "
-        f"and "
-        f"where it is yes (elasticity_no, elasticity_yes), the R squared of that regression (r_squared), and as "
-        f"prediction "
-        f"exp of the fitted logarithm for {of.x} {at[0]}, {of.dummy} yes."
+        f"least squares (natural logarithms). Give the elasticity of {of.y} with respect to {of.x} where {of.dummy} is "
+        "no and where it is yes (elasticity_no, elasticity_yes), the R squared of that regression (r_squared), and as "
+        f"prediction exp of the fitted logarithm for {of.x} {at[0]}, {of.dummy} yes."
     )
 
 
@@ -167,8 +170,7 @@ def data_regression(rng: random.Random, level: int) -> Item:
     execution = machine_tools(PYTHON, files={"data.csv": text.encode()})
     begins = "\n".join(text.split("\n")[:4])
     question = (
-        f"data.csv in your working directory has {len(rows)} {of.about}. It "
-        f"begins\n{begins}\n{in_words(of, level, at)} "
+        f"{rng.choice(OPENERS).format(num=len(rows), about=of.about)} It begins\n{begins}\n{in_words(of, level, at)} "
         f"Answer with one JSON object with the numbers {', '.join(values)}, to six significant digits."
     )
     first = next(iter(values))

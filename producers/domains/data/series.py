@@ -110,8 +110,7 @@ def fallen(rng: random.Random, of: Series) -> Question:
     naive = [100 * abs(v[t] - v[t - 1]) / v[t] for t in range(tail, len(v))]
     asked = (
         "Forecast each of the last six months by the same month of the year before. What is the mean absolute "
-        "percentage "
-        "error of these forecasts (each error in per cent of the actual value)?"
+        "percentage error of these forecasts (each error in per cent of the actual value)?"
     )
     return asked, sum(errors) / 6, "%", [sum(naive) / 6, sum(errors)], 24
 
@@ -140,15 +139,19 @@ def forecast(rng: random.Random, of: Series) -> Question:
     asked = (
         f"The value of {of.name(place)} turned out to be wrong; put in its place the mean of its two neighbours. Then "
         f"forecast the month after the last by Holt's exponential smoothing with trend, using the last {num} months "
-        f"only, "
-        f"alpha {alpha} for the level and beta {beta} for the trend. The level starts at the first of these months, "
-        f"the trend "
-        "at the change from the first to the second, and updating begins with the second. What is the forecast?"
+        f"only, alpha {alpha} for the level and beta {beta} for the trend. The level starts at the first of these "
+        "months, the trend at the change from the first to the second, and updating begins with the second. What is "
+        "the forecast?"
     )
     plain = smoothed(v, alpha, beta)
     return asked, smoothed(filled, alpha, beta), "", [plain, smoothed(filled, alpha, 0.0), v[-1]], 40
 
 
+CLOSERS = (
+    "Show your steps, and give the number alone on the last line",
+    "Work it out; the last line is to be the number alone",
+    "End with a line that holds nothing but the number",
+)
 LEVELS: tuple[Callable[[random.Random, Series], Question], ...] = (changed, averaged, fallen, forecast)
 
 
@@ -161,7 +164,7 @@ def data_timeseries(rng: random.Random, level: int) -> Item:
     text = table(["Month", "Value"], rows, style=rng.choice(("text", "markdown")))
     how = "in per cent with two decimals" if unit else "with two decimals"
     return Item(
-        prompt=f"{of.title}\n\n{text}\n\n{asked} Show your steps, and give the number alone on the last line, {how}.",
+        prompt=f"{of.title}\n\n{text}\n\n{asked} {rng.choice(CLOSERS)}, {how}.",
         gold=(f"Step by step one gets\n{number:.2f}{unit}",),
         verifier=verdict(last_number(number, unit=unit, absolute=0.0151)),
         wrongs=tuple((f"{other:.2f}{unit}",) for other in others if abs(other - number) > 0.05),

@@ -43,7 +43,7 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(" | ".join(map(str, row)) for row in getattr(self, table)[:num])
 
 
-def draw_shop(rng: random.Random, num_orders: int) -> Shop:
+def draw_shop(rng: random.Random, num_orders: int, year: int) -> Shop:
     """Draw a shop; some customers have no orders, some products are never sold, few orders are refunded."""
     names, cities = people(rng, 12), rng.sample(CITIES, 4)
     customers = [
@@ -53,7 +53,7 @@ def draw_shop(rng: random.Random, num_orders: int) -> Shop:
         (place, name, rng.choice(CATEGORIES), rng.randint(100, 9000) / 100)
         for place, name in enumerate(rng.sample(GOODS, 8), rng.randint(100, 190))
     ]
-    start, buyers, first = date(rng.randint(2022, 2025), 1, 1), customers[:10], rng.randint(1000, 5000)
+    start, buyers, first = date(year, 1, 1), customers[:10], rng.randint(1000, 5000)
     orders = [
         (number, rng.choice(buyers)[0], (start + timedelta(days=rng.randrange(365))).isoformat(), rng.choice(STATUSES))
         for number in range(first, first + num_orders)
@@ -63,5 +63,7 @@ def draw_shop(rng: random.Random, num_orders: int) -> Shop:
         for order in orders
         for product in rng.sample(products[:7], rng.randint(1, 3))
     ]
-    refunds = [(order[0], rng.randint(100, 5000) / 100) for order in orders if rng.random() < 0.25]
+    refunds = [
+        (order[0], rng.randint(100, 5000) / 100) for order in orders if order is orders[0] or rng.random() < 0.25
+    ]
     return Shop(customers=customers, products=products, orders=orders, order_lines=lines, refunds=refunds)

@@ -8,7 +8,10 @@ import msgspec
 from producers.domains.entities import CITIES, companies, people, words
 
 PROJECTS = words("Aurora Borealis Caravel Dovetail Equinox Fathom Gauntlet Halcyon Isthmus Jubilee Keystone Longitude")
-RIVERS = words("Arve Brenta Coln Drava Erne Fulda Gauja Havel Isar Jagst Kupa Leven Mulde Nied Oder Piave Rega Sava")
+RIVERS = words(
+    "Arve Brenta Coln Drava Erne Fulda Gauja Havel Isar Jagst Kupa Leven Mulde Nied Oder Piave Rega Sava Tisza "
+    "Ubaye Vilaine Warta Yonne Zala Adour Bober Clyde Dendre Eure Ganga Herault Ijssel Kamp Liffey Mureck Narew"
+)
 TYPE_OF = MappingProxyType({
     "leader": "person", "mentor": "person", "employer": "company", "parent": "company", "seat": "town",
     "partner": "company", "home": "town", "river": "", "mayor": "",

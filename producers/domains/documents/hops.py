@@ -7,11 +7,19 @@ from producers.domains.documents.dossiers import CHAINS, PROJECTS, asked, draw_d
 from producers.domains.interface import Item
 from producers.domains.verdicts import in_tags, not_longer, shape, tagged_set, tagged_word, verdict
 
+RULES = (
+    "What no longer holds does not count. Cite the pages whose facts lead there.",
+    "Only what holds today counts. Name every page that one has to read to know it.",
+    "Answer by the dossier alone, as things stand now, and say on which pages the steps are found.",
+)
+
 
 @domain(family="documents", levels=4, max_tokens=500)
 def documents_long_multi_hop(rng: random.Random, level: int) -> Item:
     """Answer a question by facts that are spread over the pages of a dossier."""
     dossier, chain = draw_dossier(rng, level), CHAINS[level]
+    if chain[-1] == "river" and rng.random() < 0.5:
+        chain = (*chain[:-1], "mayor")
     start = rng.choice([name for name in PROJECTS if name in dossier.kinds])
     steps = followed(dossier, start, chain)
     if len(steps) <= len(chain):
@@ -29,12 +37,12 @@ def documents_long_multi_hop(rng: random.Random, level: int) -> Item:
     gone = [name for name in (*visited[1:], *misled) if name != answer]
     elsewhere = next(str(page) for page in dossier.pages.values() if str(page) not in pages)
     return Item(
-        prompt=f"{text}\n\n{question} What no longer holds does not count. Cite the pages whose facts lead there.\n"
+        prompt=f"{text}\n\n{question} {rng.choice(RULES)}\n"
         f"{shape(answer='the name alone', pages='page numbers, with commas between')}",
         gold=(f"Page by page: {' -> '.join(steps)}.\n{in_tags(answer=answer, pages=', '.join(pages))}",),
         verifier=verdict(
-            tagged_word("answer", [answer, f"the {answer}", f"{answer} river"], 0.7),
-            tagged_set("pages", pages, 0.3),
+            tagged_word("answer", [answer, f"the {answer}", f"{answer} river"], 0.8),
+            tagged_set("pages", pages, 0.2),
             too_many,
         ),
         partials=((in_tags(answer="unknown", pages=", ".join(pages)),),),

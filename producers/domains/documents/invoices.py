@@ -21,12 +21,17 @@ SCHEMA = closed({
     "subtotal": NUMBER, "discount": NUMBER, "tax": NUMBER, "total": NUMBER,
 })  # fmt: skip
 SIGNS = {"EUR": "€", "USD": "$", "GBP": "£"}
-ASKED = (
-    "Extract this invoice as JSON by the schema. Dates as YYYY-MM-DD; currency as its ISO code; amounts as plain "
-    "numbers "
-    "without tax unless the name says otherwise; `amount` is quantity times unit price; `subtotal` is their sum; "
-    "`discount` is what is taken off the subtotal (0 where nothing is); `total` is what has to be paid. Reply with the "
-    "JSON object, and with nothing after it."
+OPENERS = (
+    "Extract this invoice as JSON by the schema.",
+    "Our accounting takes invoices as JSON only. Turn this one into an object by the schema below.",
+    "Read the invoice above into the fields of the schema; where a later message corrects it, the correction counts.",
+    "What does this invoice say, as a JSON object by the schema?",
+)
+RULES = (
+    "Dates as YYYY-MM-DD; currency as its ISO code; amounts as plain numbers without tax unless the name says "
+    "otherwise; `amount` is quantity times unit price; `subtotal` is their sum; `discount` is what is taken off the "
+    "subtotal (0 where nothing is); `total` is what has to be paid. Reply with the JSON object, and with nothing "
+    "after it."
 )
 
 
@@ -175,10 +180,8 @@ def corrected(rng: random.Random, one: Invoice) -> tuple[str, Invoice]:
     gone = lines.pop(dropped)[0]
     message = (
         f"\n\n--- later message ---\nSorry, two mistakes on the above. We delivered {new_num} of the {what}, not "
-        f"{num}, and "
-        f"the {gone} never left the house, so please drop that line. Discount and VAT rates stay. The corrected "
-        f"invoice "
-        f"has number {number}; date and terms are those of the first."
+        f"{num}, and the {gone} never left the house, so please drop that line. Discount and VAT rates stay. The "
+        f"corrected invoice has number {number}; date and terms are those of the first."
     )
     return message, msgspec.structs.replace(one, lines=tuple(lines), number=number)
 
@@ -192,13 +195,15 @@ def documents_invoice_json(rng: random.Random, level: int) -> Item:
     if level == 3:
         message, one = corrected(rng, one)
         text += message
-    values = content(one)
-    part = json_values(values, SCHEMA, absolute=0.011)
+    # Where nothing can be taken off, there is nothing to be guessed right either.
+    schema = SCHEMA if level >= 2 else closed({k: v for k, v in SCHEMA["properties"].items() if k != "discount"})
+    values = {name: value for name, value in content(one).items() if name in schema["properties"]}
+    part = json_values(values, schema, absolute=0.011)
     blank = {"description": "x", "quantity": 0, "unit_price": -1, "amount": -1}
     none = {name: "" if SCHEMA["properties"][name] == TEXT else -1 for name in values} | {"lines": [blank]}
     shown = json.dumps(values, indent=1, ensure_ascii=False)
     return Item(
-        prompt=f"{text}\n\n{ASKED}\nSchema: {json.dumps(SCHEMA)}",
+        prompt=f"{text}\n\n{rng.choice(OPENERS)} {RULES}\nSchema: {json.dumps(schema)}",
         gold=(f"```json\n{shown}\n```",),
         verifier=verdict(part),
         partials=((json.dumps(values | {"total": 0.0, "invoice_number": "?"}),),),

@@ -8,14 +8,18 @@ from producers.domains.interface import Item
 from producers.domains.verdicts import in_tags, verdict
 from schemas.parts import Part
 
+OPENERS = (
+    "Redact this text for publication.",
+    "This goes to the press office; take the personal data out of it first.",
+    "Before it is shown in a training course, make this text anonymous.",
+    "A request for access to files was granted, but private data have to be blacked out here.",
+)
 RULES = (
-    "Redact this text for publication. Private data of the people whom it is about have to go wherever they stand: "
-    "their "
-    "names, also first or last name alone, phone numbers, e-mail and postal addresses, dates of birth, and numbers of "
-    f"their accounts and files. Put {MARK} in the place of each such piece. Everything else stays as it is, word for "
-    f"word: "
-    "names and contact data of companies, offices and of the staff who handle the case, order numbers and other dates. "
-    "Write the redacted text between <redacted> and </redacted>."
+    "Private data of the people whom it is about have to go wherever they stand: their names, also first or last name "
+    "alone, phone numbers, e-mail and postal addresses, dates of birth, and numbers of their accounts and files. Put "
+    f"{MARK} in the place of each such piece. Everything else stays as it is, word for word: names and contact data of "
+    "companies, offices and of the staff who handle the case, order numbers and other dates. Write the redacted text "
+    "between <redacted> and </redacted>."
 )
 
 
@@ -34,14 +38,14 @@ def documents_redaction(rng: random.Random, level: int) -> Item:
         Part(kind="contains", name="leaks", role="veto", extract="tag:redacted", expected=secrets,
              options={"any": True} | loose),
         Part(kind="rouge_l", name="kept", extract="tag:redacted", expected=redacted, weight=0.6,
-             options={"floor": 0.6}),
+             options={"floor": 0.75}),
         Part(kind="contains", name="public", extract="tag:redacted", expected=public, weight=0.4, after=0.05),
     )  # fmt: skip
     over = redacted
     for piece in public[: max(1, len(public) // 2)]:
         over = over.replace(piece, MARK)
     return Item(
-        prompt=f"{RULES}\n\n{letter.shown}",
+        prompt=f"{rng.choice(OPENERS)} {RULES}\n\n{letter.shown}",
         gold=(in_tags(redacted=redacted),),
         verifier=verdict(*parts),
         partials=((in_tags(redacted=over),),),

@@ -108,13 +108,13 @@ SCENES: MappingProxyType[str, tuple[str, tuple[Fact, ...]]] = MappingProxyType(
                 ),
                 Fact(
                     "the margin",
-                    "The operating margin, after years of small steps, reached %(small)s per cent, helped by lower "
+                    "The operating margin, after years of small steps, reached %(margin)s per cent, helped by lower "
                     "freight rates.",
                     (
-                        "The operating margin was %(small)s per cent.",
-                        "Its operating margin reached %(small)s per cent.",
+                        "The operating margin was %(margin)s per cent.",
+                        "Its operating margin reached %(margin)s per cent.",
                     ),
-                    "small",
+                    "margin",
                 ),
                 Fact(
                     "the workforce",
@@ -171,9 +171,9 @@ SCENES: MappingProxyType[str, tuple[str, tuple[Fact, ...]]] = MappingProxyType(
                 ),
                 Fact(
                     "harm done",
-                    "So far %(small)s people have reported slight injuries; nobody had to stay in hospital.",
-                    ("%(small)s people were slightly hurt.", "There were %(small)s slight injuries."),
-                    "small",
+                    "So far %(hurt)s people have reported slight injuries; nobody had to stay in hospital.",
+                    ("%(hurt)s people were slightly hurt.", "There were %(hurt)s slight injuries."),
+                    "hurt",
                 ),
                 Fact(
                     "what retailers have to do",
@@ -268,21 +268,36 @@ SYSTEMS = (
     "customer portal",
     "sorting machine",
 )
-CAUSES = MappingProxyType(
+CAUSES: MappingProxyType[str, dict[str, str]] = MappingProxyType(
     {
-        "pump": "a cooling pump had run dry",
-        "certificate": "a certificate had expired",
-        "seal": "a seal was brittle",
-        "screws": "the screws were too short",
-        "cable": "a cable had been cut during roadworks",
-        "glue": "the glue gave way in the heat",
-        "battery": "the backup battery was empty",
-        "filter": "a filter was clogged with dust",
-        "allergen": "the label left out an allergen",
-        "valve": "a valve had been mounted the wrong way round",
+        "incident": {
+            "pump": "a cooling pump had run dry",
+            "certificate": "a certificate had expired",
+            "cable": "a cable had been cut during roadworks",
+            "battery": "the backup battery was empty",
+            "filter": "a filter was clogged with dust",
+            "valve": "a valve had been mounted the wrong way round",
+        },
+        "recall": {
+            "seal": "a seal was brittle",
+            "screws": "the screws were too short",
+            "glue": "the glue gave way in the heat",
+            "coating": "the coating had too much lead in it",
+            "edge": "a sharp edge had been left on the rim",
+            "label": "the label named the wrong load",
+        },
+        "minutes": {
+            "night": "the night shift was two people short",
+            "heating": "the heating failed at weekends",
+            "parking": "parking spaces were given to visitors",
+            "noise": "the noise in hall two was above the limit",
+            "lockers": "lockers were opened without a warning",
+            "overtime": "overtime was paid two months late",
+        },
+        "results": {"-": "-"},
     }
 )
-"""What went wrong, by the word that a summary needs of it."""
+"""What went wrong, by kind of report and by the word that a summary needs of it."""
 REMEDIES = (
     "a second supply line is laid",
     "checks are made every month",
@@ -295,8 +310,9 @@ LOTS = words("KX RT BD MV QL ZP")
 
 def draw_report(rng: random.Random, num_facts: int, num_noise: int) -> Report:
     """Draw a report of so many facts among sentences that do not matter."""
-    title, facts = SCENES[rng.choice(list(SCENES))]
-    values = filling(rng)
+    scene = rng.choice(list(SCENES))
+    title, facts = SCENES[scene]
+    values = filling(rng, scene)
     told = [facts[place] for place in sorted(rng.sample(range(len(facts)), num_facts))]
     sentences = [fact.long % values for fact in told]
     for noise in rng.sample(NOISE, num_noise):
@@ -316,9 +332,9 @@ def draw_report(rng: random.Random, num_facts: int, num_noise: int) -> Report:
     )
 
 
-def filling(rng: random.Random) -> dict[str, str]:
+def filling(rng: random.Random, scene: str) -> dict[str, str]:
     """Return what stands in the places of sentences."""
-    months, culprit = rng.sample(MONTHS, 3), rng.choice(list(CAUSES))
+    months, culprit = rng.sample(MONTHS, 3), rng.choice(list(CAUSES[scene]))
     return {
         "firm": company(rng),
         "clerk": person(rng),
@@ -327,7 +343,7 @@ def filling(rng: random.Random) -> dict[str, str]:
         "later": f"{rng.randint(1, 28)} {months[1]}",
         "month": months[2],
         "system": rng.choice(SYSTEMS),
-        "cause": CAUSES[culprit],
+        "cause": CAUSES[scene][culprit],
         "culprit": culprit,
         "remedy": rng.choice(REMEDIES),
         "town": rng.choice(CITIES),
@@ -337,5 +353,6 @@ def filling(rng: random.Random) -> dict[str, str]:
         "many": f"{rng.randint(600, 90_000):,}",
         "cost": f"{rng.randint(10, 990)},{rng.randint(100, 999)}",
         "pct": f"{rng.randint(2, 19)}.{rng.randint(1, 9)}",
-        "small": str(rng.randint(3, 17)),
+        "margin": f"{rng.randint(3, 17)}.{rng.randint(1, 9)}",
+        "hurt": str(rng.randint(21, 58)),
     }

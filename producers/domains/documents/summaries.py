@@ -11,9 +11,8 @@ from schemas.parts import Part
 SHAPES = ((3, 3), (4, 6), (5, 9), (6, 13))
 """By level: what matters, sentences that do not."""
 ASKED = (
-    "Summarise this for somebody who has no time to read it, in at most {most} words, in short plain sentences. It has "
-    "to say: "
-    "{topics}.",
+    "Summarise this for somebody who has no time to read it, in at most {most} words, in short plain sentences. It "
+    "has to say: {topics}.",
     "Write an abstract of at most {most} words. Cover {topics}; leave out all else.",
     "In at most {most} words, what does one have to know of this? Say {topics}, with the figures and names.",
 )

@@ -138,9 +138,8 @@ def footnoted(rng: random.Random, sheet: Sheet) -> tuple[str, Sheet]:
     value, group = rng.randint(low, high), rng.choice(sorted({*sheet.groups} - {sheet.groups[moved]}))
     note = (
         f"Notes: (1) {sheet.names[out]} was closed during the period; it is listed but counts in no total, mean, count "
-        f"or "
-        f"ranking. (2) {column} of {sheet.names[fixed]} should read {value:,}. (3) {sheet.names[moved]} now belongs to "
-        f"{sheet.by} {group} and counts there.\n"
+        f"or ranking. (2) {column} of {sheet.names[fixed]} should read {value:,}. (3) {sheet.names[moved]} now belongs "
+        f"to {sheet.by} {group} and counts there.\n"
     )
     columns = {name: list(values) for name, values in sheet.columns.items()}
     columns[column][fixed] = value

@@ -38,7 +38,7 @@ def documents_diff(rng: random.Random, level: int) -> Item:
     values = {new.topic.heading: new.value for _, new in changed}
     decoys = [f"changed {one.topic.heading}" for one in same[: max(num_reworded, 2)]]
     return Item(
-        prompt=f"VERSION 1\n{old_text}\n\nVERSION 2\n{new_text}\n\n{ASKED}",
+        prompt=f"VERSION 1\n{old_text}\n\nVERSION 2\n{new_text}\n\n{rng.choice(OPENERS)} {RULES}",
         gold=(said(names, values),),
         verifier=verdict(
             tagged_set("changes", names, 0.6, written="lines"),
@@ -50,8 +50,13 @@ def documents_diff(rng: random.Random, level: int) -> Item:
     )
 
 
-ASKED = (
-    "Compare the two versions. Rewording and renumbering do not count; what counts is which terms apply. First write,\n"
+OPENERS = (
+    "Compare the two versions.",
+    "The other side sent back version 2. What has it changed?",
+    "Prepare a list of differences for the negotiating team.",
+)
+RULES = (
+    "Rewording and renumbering do not count; what counts is which terms apply. First write,\n"
     "<changes>\none line for each difference: `changed`, `added` or `removed`, and the clause's heading\n</changes>\n"
     "then a JSON object with, by heading, the new figure of each changed term, as a plain number."
 )

@@ -20,6 +20,13 @@ METHOD = (
 )  # fmt: skip
 
 
+ASKED = (
+    "Bridge gross profit from FY{before} to FY{year}.",
+    "The board asks why gross profit in FY{year} is not what it was in FY{before}. Take the change apart.",
+    "Prepare the gross profit bridge FY{before} to FY{year} for the results presentation.",
+)
+
+
 @domain(family="finance", levels=4, max_tokens=1200)
 def finance_margin_bridge(rng: random.Random, level: int) -> Item:
     """Explain a change of gross profit by volume, mix, price, cost and exchange rate."""
@@ -47,7 +54,7 @@ def finance_margin_bridge(rng: random.Random, level: int) -> Item:
     rules = "\n".join(f"- {name}: {how}" for name, how in named)
     prompt = (
         f"{company(rng)}, product margins\n{table(header, [row(one) for one in goods])}{note}\n\n"
-        f"Bridge gross profit from FY{year - 1} to FY{year}. Use these effects, positive where they raise "
+        f"{rng.choice(ASKED).format(before=year - 1, year=year)} Use these effects, positive where they raise "
         f"profit:\n{rules}\n- total: the whole change in gross "
         f"profit, which the effects add up to.\nYou may reason first; end with one JSON object with the numbers "
         f"{', '.join(effects)}, rounded to one decimal."

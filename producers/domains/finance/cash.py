@@ -46,9 +46,9 @@ def finance_cashflow_tieout(rng: random.Random, level: int) -> Item:
         prompt=prompt,
         gold=(in_tags(lines=f"\n{written}\n", unexplained=f"{gap:,}", corrected=f"{right[first]:,}"),),
         verifier=verdict(
-            tagged_set("lines", names, 0.4, written="lines"),
-            tagged_number("unexplained", gap, 0.3, absolute=0.5),
-            tagged_number("corrected", right[first], 0.3, absolute=0.5),
+            tagged_set("lines", names, 0.3, written="lines"),
+            tagged_number("unexplained", gap, 0.35, absolute=0.5),
+            tagged_number("corrected", right[first], 0.35, absolute=0.5),
         ),
         partials=((in_tags(lines=written, unexplained=gap + 7, corrected=wrong[first]),),),
         wrongs=(

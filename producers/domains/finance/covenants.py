@@ -11,6 +11,7 @@ from producers.domains.verdicts import in_tags, shape, tagged_number, tagged_set
 
 QUARTERS = ("31 March", "30 June", "30 September", "31 December")
 LETTERS = "abcd"
+OPENERS = ("", "You prepare the compliance certificate. ", "The lender's agent wants to know where things stand. ")
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,14 +84,15 @@ def finance_covenant(rng: random.Random, level: int) -> Item:
     borrower, bank = company(rng), f"{rng.choice(CITIES)} Bank plc"
     asked, gold = question(level, terms, failed, ratio, room)
     prompt = (
-        f"{agreement(terms, borrower, bank, agreed, level)}\n\n{accounts(figures, borrower, year)}\n\nTest Date: "
-        f"31 December {year}. {asked}"
+        f"{agreement(terms, borrower, bank, agreed, level)}\n\n{accounts(figures, borrower, year)}\n\n"
+        f"{rng.choice(OPENERS)}Test Date: 31 December {year}. {asked}"
     )
     status = gold["status"]
     parts = [tagged_word("status", status, gate=True), tagged_number("ratio", ratio, 0.35, absolute=0.0101)]
     parts.append(tagged_number("headroom", room, 0.35, absolute=max(1.0, 0.006 * profit)))
-    # That nothing is breached is said by the status already.
-    parts.append(tagged_set("clauses", gold["clauses"].split(", "), 0.1 if gold["clauses"] == "none" else 0.3))
+    # Which clause it is takes no figures where only one is asked about, and none where the status says it already.
+    says_little = level < 3 or gold["clauses"] == "none"
+    parts.append(tagged_set("clauses", gold["clauses"].split(", "), 0.1 if says_little else 0.3))
     turned = {"status": "compliant" if status == "breached" else "breached"}
     return Item(
         prompt=prompt,
@@ -108,8 +110,8 @@ def question(level: int, terms: Terms, failed: list[str], ratio: float, room: fl
     if level < 3:
         asked = (
             "Is the leverage covenant kept? Give leverage as defined, the headroom (how much more Net Debt the "
-            "covenant "
-            "would have allowed at that EBITDA; negative where it is breached), and the clause that sets the covenant."
+            "covenant would have allowed at that EBITDA; negative where it is breached), and the clause that sets the "
+            "covenant."
         )
         clauses = f"{terms.clause}(a)"
         what = "clause number, as 12.3(b)"
@@ -183,21 +185,17 @@ def agreement(terms: Terms, borrower: str, bank: str, agreed: int, level: int) -
     cash = f", of which not more than {terms.cash_cap:,} thousand counts" if terms.cash_cap else ""
     head, tail = terms.clause.split(".")
     return (
-        f"FACILITY AGREEMENT between {borrower} (the Borrower) and {bank} (the Lender), {agreed}, extracts\n"
-        f"1.1 Definitions. EBITDA: operating profit of the Relevant Period plus depreciation and "
-        f"amortisation{add_back}. "
+        f"FACILITY AGREEMENT between {borrower} (the Borrower) and {bank} (the Lender), {agreed}, extracts\n1.1 "
+        f"Definitions. EBITDA: operating profit of the Relevant Period plus depreciation and amortisation{add_back}. "
         f"Net Debt: all amounts drawn under the Term Loan and the Revolving Facility, less Cash{cash}; lease "
-        f"liabilities "
-        "are not debt. Relevant Period: the twelve months that end on a Test Date. Test Date: 30 June and 31 December. "
-        "Liquidity: Cash plus the undrawn part of the Revolving Facility.\n"
-        f"{head}.{int(tail) - 1} Information. The Borrower delivers accounts within 120 days of its year end and a "
-        f"compliance certificate with each set of accounts.\n"
-        f"{terms.clause} Financial covenants. On each Test Date: (a) Net Debt to EBITDA is not more than {leverage}; "
-        f"(b) "
-        f"EBITDA is at least {terms.cover:.2f} times interest paid in the Relevant Period; (c) Liquidity is at least "
-        f"{terms.liquidity:,} thousand; (d) capital expenditure in the Relevant Period is not more than "
-        f"{terms.capex:,} thousand.\n"
-        f"{head}.{int(tail) + 1} Negative pledge. The Borrower creates no security over its assets."
+        "liabilities are not debt. Relevant Period: the twelve months that end on a Test Date. Test Date: 30 June and "
+        f"31 December. Liquidity: Cash plus the undrawn part of the Revolving Facility.\n{head}.{int(tail) - 1} "
+        "Information. The Borrower delivers accounts within 120 days of its year end and a compliance certificate "
+        f"with each set of accounts.\n{terms.clause} Financial covenants. On each Test Date: (a) Net Debt to EBITDA is "
+        f"not more than {leverage}; (b) EBITDA is at least {terms.cover:.2f} times interest paid in the Relevant "
+        f"Period; (c) Liquidity is at least {terms.liquidity:,} thousand; (d) capital expenditure in the Relevant "
+        f"Period is not more than {terms.capex:,} thousand.\n{head}.{int(tail) + 1} Negative pledge. The Borrower "
+        "creates no security over its assets."
     )
 
 

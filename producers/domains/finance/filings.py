@@ -1,9 +1,7 @@
 """A small archive of filings that tools search and read: find the right ones, compute, conclude."""
 
-import json
 import random
 import re
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,7 +14,6 @@ from producers.domains.interface import Item
 from producers.domains.tools import with_tools, world_tools
 from producers.domains.verdicts import in_tags, shape, tagged_number, tagged_word, verdict
 from schemas.parts import Part
-from schemas.tasks import ExecutionSpec
 from schemas.tools import written
 
 LINES = ("revenue", "gross", "ebit", "net", "rnd", "sga")
@@ -53,10 +50,11 @@ def read(world: dict[str, dict[str, dict[str, str]]], document: str) -> str:
     return world["documents"][document]["text"]
 
 
-@lru_cache(maxsize=1)
-def tools() -> ExecutionSpec:
-    """Return the tools on an empty archive; reading their source takes longer than all else about an item."""
-    return world_tools(search, read, world={})
+OPENERS = (
+    "An archive holds filings of several companies.",
+    "You are an equity analyst with access to an archive of filings.",
+    "Use the filings in the archive, and nothing that you remember.",
+)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,11 +90,10 @@ def finance_filings(rng: random.Random, level: int) -> Item:
     documents = archive(rng, filers, last, amended)
     question = (single, spread, compared, superseded)[level](rng, filers, last, amended or {})
     form = {"number": question.unit} | ({"conclusion": question.says} if question.says else {})
-    world = json.dumps({"documents": documents}).encode()
-    execution = msgspec.structs.replace(tools(), files={"world.json": world})
+    execution = world_tools(search, read, world={"documents": documents})
     said = {"number": f"{question.number:.2f}"} | ({"conclusion": question.conclusion} if question.says else {})
     reads = [written("read", document=name) for name in question.needs]
-    asked = f"An archive holds filings of several companies. {question.text}\n{shape(**form)}"
+    asked = f"{rng.choice(OPENERS)} {question.text}\n{shape(**form)}"
     miss = in_tags(**(said | {"number": f"{question.wrong:.2f}", "conclusion": "unclear"}))
     return Item(
         prompt=with_tools(asked, execution),
@@ -150,8 +147,7 @@ def spread(rng: random.Random, filers: list[Company], last: int, _amended: Amoun
     num = last - first
     return Question(
         text=f"At what compound annual rate did {of.labels[line].lower()} of {of.name} grow from FY{first} to "
-        f"FY{last}? "
-        "Each annual report has figures of its own year and of the one before.",
+        f"FY{last}? Each annual report has figures of its own year and of the one before.",
         number=100 * (max(now / before, 1e-9) ** (1 / num) - 1),
         unit="percentage, two decimals",
         needs=(id_of(of, "10-K", last), id_of(of, "10-K", first + 1)),
@@ -184,10 +180,8 @@ def superseded(rng: random.Random, filers: list[Company], last: int, amended: Am
     old = of.years[year]
     return Question(
         text=f"By how many percentage points did {line_name(line)} as a share of revenue of {of.name} change "
-        f"from FY{year} "
-        f"to FY{last}? Where a filing was amended, the amended figures count; comparatives in later annual reports "
-        f"were "
-        "not updated. Did the margin rise or fall?",
+        f"from FY{year} to FY{last}? Where a filing was amended, the amended figures count; comparatives in later "
+        "annual reports were not updated. Did the margin rise or fall?",
         number=number,
         unit="percentage points, two decimals, negative for a fall",
         needs=(id_of(of, "10-K/A", year), id_of(of, "10-K", last)),

@@ -94,8 +94,7 @@ def prepaid(rng: random.Random) -> Question:
     owed = balance(principal, rate, paid, at) - extra
     text = (
         f"A loan of {principal:,} runs at a nominal {percent:.2f}% a year, compounded monthly, with {num} equal "
-        f"monthly "
-        f"payments. Right after payment {at} the borrower, {company(rng)}, also repays {extra:,}. "
+        f"monthly payments. Right after payment {at} the borrower, {company(rng)}, also repays {extra:,}. "
     )
     if rng.random() < 0.5:
         text += "The monthly payment stays as it was, so that the loan ends sooner. "
@@ -103,6 +102,8 @@ def prepaid(rng: random.Random) -> Question:
     else:
         text += "The monthly payment is then set anew so that the loan still ends at the date first agreed. "
         left = balance(owed, rate, payment(owed, rate, num - at), later)
+    if left < principal / 50:
+        return prepaid(rng)
     others = [balance(principal, rate, paid, at + later), balance(principal, rate, paid, at + later) - extra, owed]
     return f"{text}What is still owed right after payment {at + later}?", left, "", others, 12
 
@@ -125,15 +126,19 @@ def after_tax(rng: random.Random) -> Question:
         f"{company(rng)} considers {rng.choice(USES)} for {cost:,}, paid now and written off in equal parts over {num} "
         f"years to nothing. Sales in years 1 to {num}: {', '.join(f'{amount:,}' for amount in sales)}. Cash operating "
         f"margin before tax is {margin}% of sales; operating cash flows and their tax arise in the middle of each "
-        f"year. "
-        f"Tax is {tax}%, and the write-off is deductible. Working capital of {capital}% of a year's sales has to be in "
-        f"place at the start of that year, and is released in full at the end of year {num}. The plant is then sold "
-        f"for "
-        f"{scrap:,}, which is taxed. The cost of capital is {percent:.2f}% a year. What is the net present value?"
+        f"year. Tax is {tax}%, and the write-off is deductible. Working capital of {capital}% of a year's sales has to "
+        f"be in place at the start of that year, and is released in full at the end of year {num}. The plant is then "
+        f"sold for {scrap:,}, which is taxed. The cost of capital is {percent:.2f}% a year. What is the net present "
+        "value?"
     )
     return text, value, "", [plain, value - scrap * (1 - tax / 100) / (1 + rate) ** num], 20
 
 
+CLOSERS = (
+    "Reason as you like; the last line of your answer is the result alone,",
+    "Show the calculation and close with a line that has the result alone,",
+    "The last line has to be the number and nothing else,",
+)
 LEVELS: tuple[Callable[[random.Random], Question], ...] = (monthly, project, prepaid, after_tax)
 
 
@@ -144,7 +149,7 @@ def finance_npv_loan(rng: random.Random, level: int) -> Item:
     near = 0.011 if unit else max(0.5, abs(number) * 1e-5)
     how = "as a percentage with two decimals" if unit else "with two decimals"
     return Item(
-        prompt=f"{asked} Reason as you like; the last line of your answer is the result alone, {how}.",
+        prompt=f"{asked} {rng.choice(CLOSERS)} {how}.",
         gold=(f"It comes to\n{number:,.2f}{unit}",),
         verifier=verdict(last_number(number, unit=unit, absolute=near)),
         wrongs=tuple((f"{other:,.2f}{unit}",) for other in others if abs(other - number) > 3 * near),

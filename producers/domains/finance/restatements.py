@@ -18,6 +18,7 @@ ERRORS = (
     ("da", 1, "ppe", -1, "a machine was written off over too long a life"),
 )  # fmt: skip
 """Line of the income statement and how it changes, the same of the balance sheet, and what went wrong."""
+OPENERS = ("", "You are the auditor of the following year. ", "A short seller points at the restated comparatives. ")
 MOVES = (("sga", "cogs"), ("rnd", "sga"), ("sga", "rnd"), ("rnd", "cogs"))
 
 
@@ -40,8 +41,7 @@ def finance_restatement(rng: random.Random, level: int) -> Item:
     )
     if after["net"] == before["net"] or after["rnd"] <= 0 or before["net"] <= 0:
         return finance_restatement(rng, level)
-    lines = [of.labels[line] for error in errors for line in (error[0], error[2])]
-    lines = list(dict.fromkeys([*lines, of.labels["tax"], of.labels["payables"]]))
+    lines = [of.labels[line] for error in errors for line in (error[0], error[2]) if line != "payables"]
     net = after["net"] - before["net"]
     gold: dict[str, object] = {
         "corrected": "\n".join(lines),
@@ -120,7 +120,7 @@ def asked(  # noqa: PLR0917  as above
     )
     new_years = {year: after, year + 1: of.years[year + 1]}
     new = report(msgspec.structs.replace(of, years=new_years), [year + 1, year], titles)
-    why = " ".join(f"It was found that {error[4]}." for error in errors) if level < 2 else ""
+    why = "".join(f"It was found that {error[4]}. " for error in errors) if level < 2 else ""
     form = {"corrected": "lines, one a line, named as in the statements", "profit": "effect on net income",
             "equity": "effect on equity"}  # fmt: skip
     if level:
@@ -128,13 +128,12 @@ def asked(  # noqa: PLR0917  as above
     if level == 3:
         form["eps"] = "effect on earnings per share in cents, two decimals"
     return (
-        f"ANNUAL REPORT FY{year}, as published\n{old}\n\n"
-        f"ANNUAL REPORT FY{year + 1}, with comparatives restated\n{new}\n\n"
-        f"{why} Compare FY{year} as first published with FY{year} as restated a year later. Which lines that are not "
-        f"totals or results (gross profit, operating, pre-tax and net income, equity) were corrected, in either "
-        f"statement, tax and what is owed of it (in payables) included? By how much did net income and equity change, "
-        f"equity by what was wrong in earlier years too?"
+        f"ANNUAL REPORT FY{year}, as published\n{old}\n\nANNUAL REPORT FY{year + 1}, with comparatives "
+        f"restated\n{new}\n\n{why}{rng.choice(OPENERS)}Compare FY{year} as first published with FY{year} as restated a "
+        "year later. Which lines that are not totals or results (gross profit, operating, pre-tax and net income, "
+        "equity) were corrected, in either statement? Leave tax and payables aside, which change along with the "
+        "others. By how much did net income and equity change, equity by what was wrong in earlier years too?"
         + (" Lines between which costs only moved, without effect on profit, are to be named apart." if level else "")
         + (f" There were {of.shares:,} {of.scale[:-1]} shares outstanding." if level == 3 else "")
         + f"\n{shape(**form)}"
-    ).replace("\n\n Compare", "\n\nCompare")
+    )

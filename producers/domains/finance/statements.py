@@ -12,7 +12,7 @@ from producers.domains.entities import company, table
 
 Amounts = dict[str, int]
 LABELS = MappingProxyType({
-    "revenue": ("Revenue", "Net sales", "Total revenue", "Turnover"),
+    "revenue": ("Revenue", "Net sales", "Sales", "Turnover"),
     "cogs": ("Cost of sales", "Cost of goods sold", "Cost of revenue"),
     "gross": ("Gross profit",),
     "sga": ("Selling, general and administrative expenses", "SG&A expenses", "Administrative and selling expenses"),

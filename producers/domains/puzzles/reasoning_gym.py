@@ -45,15 +45,14 @@ CATEGORIES: MappingProxyType[str, str] = MappingProxyType(
         "probability": "coin_flip",
     }
 )
-MOST_LEVELS = 3
-LEVELS: MappingProxyType[str, int] = MappingProxyType(
-    dict.fromkeys(("knight_swap", "modulo_grid", "rubiks_cube", "gsm_symbolic", "acre", "list_functions"), 1)
-    | dict.fromkeys(("jugs", "caesar_cipher", "survo", "tsumego", "bf", "zebra_puzzles"), 2)
-    | dict.fromkeys(("polynomial_multiplication",), 2)
+MOST_LEVELS = 2
+ONE_LEVEL = (
+    *("acre", "gsm_symbolic", "jugs", "knight_swap", "list_functions", "modulo_grid", "propositional_logic"),
+    *("puzzle24", "rubiks_cube"),
 )
-"""Where fewer than that are valid, or are made within a second."""
-NO_CURRICULUM = ("acre", "gsm_symbolic", "list_functions", "knight_swap")
-"""The last one has one, which makes no valid items."""
+"""Where no more are valid, or made within a second."""
+NO_CURRICULUM = ("acre", "gsm_symbolic", "knight_swap", "list_functions", "propositional_logic")
+"""The third has one that makes no valid items, the last one that begins with four different ones."""
 MOST_ITEMS, SLOW_TO_LIST = 1 << 20, 1000
 MOST_OF: MappingProxyType[str, int] = MappingProxyType(
     dict.fromkeys(("acre", "word_ladder", "sokoban", "rearc", "arc_agi"), SLOW_TO_LIST)
@@ -126,7 +125,7 @@ def register() -> None:
                     family=f"puzzle_{category}",
                     tier="puzzle",
                     draw=partial(draw, name),
-                    levels=LEVELS.get(name, MOST_LEVELS),
+                    levels=1 if name in ONE_LEVEL else MOST_LEVELS,
                     max_tokens=512,
                     source=source,
                     summary=f"reasoning-gym's {name}",

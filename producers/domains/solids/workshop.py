@@ -195,7 +195,7 @@ def render(world: dict[str, Any], of: str, view: str) -> dict[str, Any]:
         raise ValueError(f"solid {of!r}, view {view!r}: wanted one of {', '.join(solids)}, and top, front or right")
     across, up, depth, sign = {"top": (0, 1, 2, -1), "front": (0, 2, 1, 1), "right": (1, 2, 0, -1)}[view]
     box, is_within = box_around(solids, of), within(solids, of)
-    columns, rows, samples = 24, 12, 12
+    columns, rows, samples = 20, 10, 10
     width, height, deep = (box[axis][1] - box[axis][0] for axis in (across, up, depth))
     lines = []
     for row in range(rows):

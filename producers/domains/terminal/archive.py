@@ -63,9 +63,8 @@ def terminal_files(rng: random.Random, level: int) -> Item:
     extra += " or .bak." if copies else "." * bool(drafts)
     question = (
         f"Papers lie in several folders here. Move each to {shape}, by what stands in its first lines: the type in "
-        "small "
-        "letters, the client in small letters with - for spaces and ' & ', the date, and the number. Leave no paper "
-        f"where it was, and do not change what they say.{extra} Then answer with how many papers you moved."
+        "small letters, the client in small letters with - for spaces and ' & ', the date, and the number. Leave no "
+        f"paper where it was, and do not change what they say.{extra} Then answer with how many papers you moved."
     )
     moves = [f"mkdir -p {new.rpartition('/')[0]} && mv {old} {new}" for old, new in places.items()]
     removes = [f"rm {' '.join([*drafts, *copies])}"] if drafts else []

@@ -1,6 +1,7 @@
 """Questions about a server's logs."""
 
 import random
+from typing import Any
 
 from producers.domains.catalogue import domain
 from producers.domains.interface import Item
@@ -19,7 +20,7 @@ def terminal_logs(rng: random.Random, level: int) -> Item:
     clients = [f"10.{rng.randint(0, 9)}.{rng.randint(0, 99)}.{rng.randint(1, 254)}" for _ in range(5 + 2 * level)]
     served = {day: draw_requests(rng, LINES_PER_FILE, day, clients) for day in days}
     limit, admits = LIMITS[0] if level == 0 else rng.choice(LIMITS[1:])
-    found = {}
+    found: dict[str, tuple[str, Any]] = {}
     requests = [request for day in days for request in served[day] if admits(request)]
     for key, text, find in rng.sample(QUESTIONS, len(QUESTIONS)):
         value = find(requests) if requests else None

@@ -48,10 +48,9 @@ def terminal_config_fix(rng: random.Random, level: int) -> Item:
     execution = machine(files)
     question = (
         f"The settings of the service {name} were edited by hand and have {len(faults)} faults. Repair {target}, by "
-        "what "
-        "registry.csv, limits.csv and POLICY.md say, and leave what is right as it is. `python3 check.py FILE` tells "
-        "of one fault at a "
-        "time, and finds only some of those that disagree with the papers. Say when it is done."
+        "what registry.csv, limits.csv and POLICY.md say, and leave what is right as it is. `python3 check.py FILE` "
+        "tells of one fault at a time, and finds only some of those that disagree with the papers. Say when it is "
+        "done."
     )
     goals = tuple(holds(target, path, config) for path in dict.fromkeys(path for path, _ in faults))
     rest = set(all_paths(config)) - {path for path, _ in faults}
@@ -104,8 +103,7 @@ def draw_service(rng: random.Random) -> tuple[Config, dict[str, str]]:
     policy = (
         f"# Policy\n\n- Calls from {names[0]} go to {names[1]}, as http://NAME.internal:PORT, and time out after "
         f"{timeout} ms.\n- port, region and owner are those of the registry; port is a number.\n- Memory and workers "
-        "are "
-        f"exactly those of limits.csv.\n- Log files are /var/log/NAME.log. The log level of {names[0]} is "
+        f"are exactly those of limits.csv.\n- Log files are /var/log/NAME.log. The log level of {names[0]} is "
         f"{config['log']['level']}.\n"  # type: ignore[index]
     )
     papers = {

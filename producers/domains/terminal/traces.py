@@ -59,8 +59,7 @@ def terminal_find_error(rng: random.Random, level: int) -> Item:
         f"A customer reports that request {request} failed. Each service has its log in logs/SERVICE.log. Find where "
         f"the "
         'the failure began: answer with one JSON object {"service": ..., "code": ..., "line": ...}, the service that '
-        "failed "
-        "first, the code of its error, and the number of that line in its log (the first line is 1)."
+        "failed first, the code of its error, and the number of that line in its log (the first line is 1)."
     )
     return Item(
         prompt=asked(rng, question, execution),

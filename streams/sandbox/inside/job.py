@@ -54,7 +54,7 @@ def enter_box(request: Request) -> None:
     linux.die_with_parent()
     linux.mount_proc()
     linux.mount_tmpfs(BOX.encode(), request.file_bytes, _NUM_INODES)
-    for folder in (WORK, "/box/tmp", "/box/shm"):
+    for folder in (WORK, "/box/tmp", "/box/shm", "/box/tests", "/box/logs"):
         os.mkdir(folder, 0o777)
     os.chdir(WORK)
     _limit(request)

@@ -14,6 +14,7 @@ from streams.verifiers.parts.milestones import MILESTONES
 from streams.verifiers.parts.numeric import NUMERIC
 from streams.verifiers.parts.puzzle import PUZZLE
 from streams.verifiers.parts.regex import REGEX
+from streams.verifiers.parts.reported import REPORTED
 from streams.verifiers.parts.rouge_l import ROUGE_L
 from streams.verifiers.parts.schema import SCHEMA
 from streams.verifiers.parts.set_f1 import SET_F1
@@ -39,6 +40,7 @@ PART_KINDS: MappingProxyType[str, PartKind] = MappingProxyType(
             NUMERIC,
             PUZZLE,
             REGEX,
+            REPORTED,
             ROUGE_L,
             SCHEMA,
             SET_F1,

@@ -11,7 +11,10 @@ import unicodedata
 import msgspec
 
 from streams.verifiers.parts.exact import Texts, listed
-from streams.verifiers.parts.interface import Found, PartKind
+from streams.verifiers.parts.interface import Found, PartKind, TooMuchError
+
+MOST_LOOSE = 100_000
+"""Characters that are searched loosely: one can stand for many."""
 
 
 class ContainsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,8 +35,10 @@ class AbsentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def bare(text: str, options: ContainsOptions | AbsentOptions) -> str:
-    """Return a text as it is searched."""
+    """Return a text as it is searched. Raises TooMuchError."""
     if options.loose:
+        if len(text) > MOST_LOOSE:
+            raise TooMuchError(f"{len(text)} characters; at most {MOST_LOOSE} are looked at")
         folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
         return "".join(filter(str.isalnum, folded))
     return text.casefold() if options.ignore_case else text

@@ -13,8 +13,10 @@ BRACE = re.compile(r"\\(boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 OPENING = re.compile(r"[\[{]")
 MOST_DEPTH = 100
 """Arrays and objects within each other; what is nested deeper is no answer to anything."""
-MOST_WORK = 1 << 22
+MOST_WORK = 1 << 24
 """Characters that are read, again and again, in search of JSON."""
+COUNTING = 8
+"""Characters that an error counts, up to where it is, while one is read."""
 
 
 def is_extraction(name: str) -> bool:
@@ -90,7 +92,7 @@ def last_json(text: str) -> tuple[str, Any] | None:
             if not is_deep(value):
                 found = (text[start:place], value)
         except json.JSONDecodeError as error:
-            work += max(error.pos - start, 1)
+            work += error.pos - start + error.pos // COUNTING + 1
             place = start + 1
         except (ValueError, RecursionError):
             # No number of JSON, or nested deeper than can be read; how far it came is not known.

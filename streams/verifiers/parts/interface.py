@@ -1,7 +1,8 @@
 """What a kind of part is: a pure function from what is looked at, what is wanted there and options to a value.
 
-It reads nothing but its arguments. What stands in an answer is never an error, only worth nothing; a kind raises where
-the spec cannot be judged by, or the machine fails it, and `AbstainError` where it has not what it needs to judge.
+It reads nothing but its arguments. What stands in an answer is never an error, only worth nothing, or `TooMuchError`;
+a kind raises where the spec cannot be judged by, or the machine fails it, and `AbstainError` where it has not what it
+needs to judge.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,10 @@ ANY_ROLE: frozenset[Role] = frozenset({"credit", "gate", "veto", "penalty"})
 
 class AbstainError(Exception):
     """The part has not what it needs to judge: it counts for nothing either way."""
+
+
+class TooMuchError(Exception):
+    """There is more than is looked at: it is worth 0, except to a veto or a penalty, which then applies in full."""
 
 
 class Found(msgspec.Struct, frozen=True):

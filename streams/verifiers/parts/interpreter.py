@@ -22,7 +22,7 @@ from schemas.trajectory import Trajectory
 from streams.verifiers.interface import Score, Verifier
 from streams.verifiers.parts import PART_KINDS, get_kind
 from streams.verifiers.parts.extraction import extracted
-from streams.verifiers.parts.interface import AbstainError, CostClass, Found, PartKind
+from streams.verifiers.parts.interface import AbstainError, CostClass, Found, PartKind, TooMuchError
 from streams.verifiers.parts.subjects import Absent, cases_of, last_outcome, look_at_text, steps_of
 from streams.verifiers.parts.time_limit import time_limit
 
@@ -130,17 +130,19 @@ def judged(part: Part, trajectory: Trajectory) -> Found:
     """Return what a part is worth by itself. Raises ConfigError, ValueError, AbstainError, TimeoutError, OSError."""
     kind = get_kind(part.kind)
     expected, options = msgspec.convert(part.expected, kind.expects), msgspec.convert(part.options, kind.options)
-    content = content_of(part, kind, trajectory)
-    if isinstance(content, Absent):
-        return Found(float(content.is_hidden and part.role in ("veto", "penalty")), content.why)
     kind.load()
     try:
         with time_limit(kind.limit_s):
-            found = kind.score(content, expected, options)
+            content = content_of(part, kind, trajectory)
+            found = content if isinstance(content, Absent) else kind.score(content, expected, options)
+    except TooMuchError as error:
+        found = Absent(str(error), is_hidden=True)
     except TimeoutError as error:
         raise TimeoutError(f"part {part.label}: {error}") from error
     except ValueError as error:
         raise ValueError(f"part {part.label}: {error}") from error
+    if isinstance(found, Absent):
+        return Found(float(found.is_hidden and part.role in ("veto", "penalty")), found.why)
     if not -1e-9 <= found.value <= 1 + 1e-9:  # True for NaN, too
         raise ValueError(f"part {part.label} is worth {found.value}; wanted 0 to 1")
     return msgspec.structs.replace(found, value=min(max(found.value, 0.0), 1.0))

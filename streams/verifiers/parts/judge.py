@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from streams.verifiers.parts.extraction import read_json
-from streams.verifiers.parts.interface import Found, PartKind
+from streams.verifiers.parts.interface import Found, PartKind, TooMuchError
 from streams.verifiers.parts.judging import Reply, ask, marked, served
 
 RULES = (
@@ -37,7 +37,7 @@ class JudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     scale: Annotated[int, msgspec.Meta(ge=1, le=10)] = 4
     """Points that each criterion is worth."""
     most_chars: int = 20_000
-    """Of an answer; a longer one is worth nothing."""
+    """Of an answer; a longer one is too much."""
 
 
 class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,12 +53,12 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def score(text: str, expected: str | None, options: JudgeOptions) -> Found:
-    """Return the share of points, or of comparisons won. Raises AbstainError, OSError, ValueError."""
+    """Return the share of points, or of comparisons won. Raises AbstainError, TooMuchError, OSError, ValueError."""
     judge = served()
     if not text.strip():
         return Found(0.0, "there is no answer")
     if len(text) > options.most_chars:
-        return Found(0.0, f"{len(text)} characters; at most {options.most_chars} are judged")
+        raise TooMuchError(f"{len(text)} characters; at most {options.most_chars} are judged")
     if options.mode == "rubric":
         data = [("QUESTION", options.question), ("ANSWER", text)]
         if expected is not None:

@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from streams.verifiers.parts.interface import Found, PartKind
+from streams.verifiers.parts.interface import Found, PartKind, TooMuchError
 
 NUMBER = re.compile(
     r"(?<![\w.,])(?P<open>\()?(?P<sign>[-+\u2212])?(?P<currency>[$\u20ac\u00a3\u00a5])?(?P<inner>[-+\u2212])?"
@@ -44,7 +44,7 @@ TURNED = re.compile("[\u202a-\u202e\u2066-\u2069]")
 CONTEXT = Context(prec=60, traps=[])
 MOST_DIGITS = 320
 MOST_NUMBERS = 10_000
-"""In a text; one that has more is no answer."""
+"""In a text; more are too much."""
 Unit = Literal["", "%", "bp", "k", "m", "bn", "tn"]
 
 
@@ -103,11 +103,13 @@ def credit(got: Decimal, expected: Decimal, options: NumericOptions) -> float:
 
 
 def numbers_in(text: str, options: NumericOptions) -> list[Number]:
-    """Return the numbers of a text in their order."""
+    """Return the numbers of a text in their order. Raises TooMuchError."""
     if options.unicode_digits:
         text = "".join(str(unicodedata.digit(c)) if c.isdecimal() else c for c in text)
     matches = list(islice(NUMBER.finditer(text), MOST_NUMBERS + 1))
-    found = (number_of(match, options) for match in matches if len(matches) <= MOST_NUMBERS)
+    if len(matches) > MOST_NUMBERS:
+        raise TooMuchError(f"over {MOST_NUMBERS} numbers")
+    found = (number_of(match, options) for match in matches)
     return [number for number in found if number is not None]
 
 

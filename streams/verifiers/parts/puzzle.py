@@ -8,18 +8,40 @@ Example: `Part(kind="puzzle", extract="tag:answer", expected={"entry": "{...}", 
 options={"library": "reasoning_gym", "dataset": "gcd"})`.
 """
 
+import re
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 
 from schemas import typed_json
+from streams.verifiers.parts.inert import danger_in
 from streams.verifiers.parts.interface import Found, PartKind
 
 FOR_SAYING_ANYTHING = 0.05
 """The most that reasoning-gym's datasets give for an answer that has nothing right."""
 WHOLE = 1 - 1e-6
 MOST_CHARS = 20_000
+OF_FORMULAS = ("intermediate_integration", "polynomial_multiplication", "simple_integration")
+EVALUATED: MappingProxyType[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "string_insertion": re.compile(r"[A-E\s,'\"\[\]]*"),
+        "spiral_matrix": re.compile(r"[\d\s,.\-\[\]]*", re.ASCII),
+        "binary_matrix": re.compile(r"[\d\s,.\-\[\]]*", re.ASCII),
+        "n_queens": re.compile(r"[Q_\s,'\"\[\]]*"),
+        "countdown": re.compile(r"(?!.*\*\s*\*)[\d\s+\-*/().]*", re.ASCII | re.DOTALL),
+        "puzzle24": re.compile(r"(?!.*\*\s*\*)[\d\s+\-*/().]*", re.ASCII | re.DOTALL),
+    }
+    | dict.fromkeys(OF_FORMULAS, re.compile(r"(?!.*\.\s*[A-Za-z_])[A-Za-z\d\s+\-*/^().]*", re.ASCII | re.DOTALL))
+)
+"""Datasets that evaluate an answer, in the process that scores, and what their answers are made of (reasoning-gym
+0.1.25, every `eval` and `parse_expr` in it)."""
+NAME = re.compile(r"[A-Za-z]+")
+FUNCTIONS = frozenset(
+    {"sin", "cos", "tan", "sec", "csc", "cot", "exp", "log", "ln", "sqrt", "pi", "Abs"}
+    | {"asin", "acos", "atan", "sinh", "cosh", "tanh"}
+)
 
 
 class Puzzle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,7 +54,7 @@ class Puzzle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class PuzzleOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose item it is."""
 
-    library: Literal["reasoning_gym", "reasoning_core"]
+    library: Literal["reasoning_gym"]
     dataset: str
     config: str = "{}"
     """What the dataset was made with (`schemas/typed_json.py`)."""
@@ -43,6 +65,9 @@ def score(text: str, expected: Puzzle, options: PuzzleOptions) -> Found:
     entry = typed_json.loads(expected.entry)
     if len(text) > MOST_CHARS:
         return Found(0.0, f"{len(text)} characters; at most {MOST_CHARS} are read")
+    danger = danger_of(options.dataset, text)
+    if danger is not None:
+        return Found(0.0, f"not looked at: it has {danger}")
     try:
         raw = ask(text.strip(), entry, options)
     except Exception as error:
@@ -56,17 +81,22 @@ def score(text: str, expected: Puzzle, options: PuzzleOptions) -> Found:
 
 def ask(text: str, entry: Any, options: PuzzleOptions) -> float:
     """Return the library's score."""
-    if options.library == "reasoning_core":
-        return ask_core(text, entry)
     return float(dataset_of(options.dataset, options.config).score_answer(text, entry))
 
 
-def ask_core(text: str, entry: Any) -> float:
-    """Return reasoning-core's score."""
-    from reasoning_core import score_answer
-    from reasoning_core.template import Entry
+def danger_of(dataset: str, text: str) -> str | None:
+    """Return why the library may not see an answer; None where it can only be a value.
 
-    return float(score_answer(text, Entry.from_dict(entry)))
+    Datasets that are known to evaluate answers are shown what their answers are made of, and nothing else.
+    """
+    made_of = EVALUATED.get(dataset)
+    if made_of is not None and not made_of.fullmatch(text):
+        return "characters that no right answer has"
+    if dataset in OF_FORMULAS:
+        unknown = [name for name in NAME.findall(text) if len(name) > 1 and name not in FUNCTIONS]
+        if unknown:
+            return f"the name {unknown[0][:40]}"
+    return danger_in(text)
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ import re
 
 import msgspec
 
-from streams.verifiers.parts.interface import Found, PartKind
+from streams.verifiers.parts.interface import Found, PartKind, TooMuchError
 
 
 class RegexOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,7 +18,7 @@ class RegexOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     whole: bool = False
     """Whether the whole text, without white space at its ends, must be it."""
     most_chars: int = 20_000
-    """Characters that are looked at; a longer text is worth nothing."""
+    """Characters that are looked at; a longer text is too much."""
 
 
 def compiled(pattern: str, options: RegexOptions) -> re.Pattern[str]:
@@ -27,10 +27,10 @@ def compiled(pattern: str, options: RegexOptions) -> re.Pattern[str]:
 
 
 def score(text: str, expected: str, options: RegexOptions) -> Found:
-    """Return 1 where the pattern is found, else 0."""
+    """Return 1 where the pattern is found, else 0. Raises TooMuchError."""
     text = text.strip()
     if len(text) > options.most_chars:
-        return Found(0.0, f"{len(text)} characters, and at most {options.most_chars} are looked at")
+        raise TooMuchError(f"{len(text)} characters, and at most {options.most_chars} are looked at")
     pattern = compiled(expected, options)
     found = pattern.fullmatch(text) if options.whole else pattern.search(text)
     return Found(0.0, "not found") if found is None else Found(1.0, f"found {found[0][:80]!r}")

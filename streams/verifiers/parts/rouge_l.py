@@ -9,12 +9,12 @@ import re
 import msgspec
 
 from streams.verifiers.parts.exact import Texts, listed
-from streams.verifiers.parts.interface import Found, PartKind
+from streams.verifiers.parts.interface import Found, PartKind, TooMuchError
 from streams.verifiers.parts.rows import f1
 
 WORD = re.compile(r"\w+")
 MOST_WORDS = 20_000
-"""Of the text; a longer one is worth nothing."""
+"""Of the text; a longer one is too much."""
 
 
 class RougeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,10 +30,10 @@ def words_of(text: str) -> list[str]:
 
 
 def score(text: str, expected: Texts, options: RougeOptions) -> Found:
-    """Return the credit for the nearest of the expected texts."""
+    """Return the credit for the nearest of the expected texts. Raises TooMuchError."""
     got = words_of(text)
     if len(got) > MOST_WORDS:
-        return Found(0.0, f"{len(got)} words, and at most {MOST_WORDS} are looked at")
+        raise TooMuchError(f"{len(got)} words, and at most {MOST_WORDS} are looked at")
     best = max(rouge_l(got, words_of(one)) for one in listed(expected))
     return Found(max(0.0, (best - options.floor) / (1 - options.floor)), f"F1 {best:.4f}")
 

@@ -5,7 +5,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 MOST_ROWS = 500
-"""Of either side that is matched row against row."""
+"""That a table may have beyond those that are expected."""
+MOST_PAIRS = 100_000
+"""Rows that are compared with each other in search of partners. Those of a right table, in any order in which equal
+values keep their places, need one comparison each."""
 Row = Sequence[Any]
 Same = Callable[[Row, Row], bool]
 
@@ -58,11 +61,15 @@ def num_matched(got: Sequence[Row], expected: Sequence[Row], same: Same) -> int:
         else:
             others.append(row)
     rest = [row for rows in by_key.values() for row in rows]
-    for row in others[:MOST_ROWS]:
-        place = next((index for index, one in enumerate(rest) if same(row, one)), None)
+    left_pairs = MOST_PAIRS
+    for row in others:
+        place = next((index for index, one in enumerate(rest[:left_pairs]) if same(row, one)), None)
+        left_pairs -= len(rest) if place is None else place + 1
         if place is not None:
             del rest[place]
             num_same += 1
+        if left_pairs <= 0:
+            break
     return num_same
 
 

@@ -18,6 +18,8 @@ from streams.verifiers.parts.rows import is_close, share
 
 MOST_LEAVES = 2000
 """Of the text's JSON; more is worth nothing."""
+MOST_PAIRS = 20_000
+"""Elements of an array that are compared with each other; where there are more, each is with the one at its place."""
 
 
 class SchemaOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,7 +81,7 @@ def compare(got: Any, expected: Any, options: SchemaOptions, path: str = "$") ->
     if isinstance(expected, dict) and expected and isinstance(got, dict):
         pairs = [(f"{path}.{name}", got.get(name, Ellipsis), value) for name, value in expected.items()]
     elif isinstance(expected, list) and expected and isinstance(got, list):
-        if options.unordered:
+        if options.unordered and len(got) * len(expected) <= MOST_PAIRS:
             got = in_order_of(got, expected, options)
         padded = [*got, *[Ellipsis] * (len(expected) - len(got))]
         pairs = [(f"{path}[{place}]", padded[place], value) for place, value in enumerate(expected)]

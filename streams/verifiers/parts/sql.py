@@ -95,14 +95,14 @@ def rows_of(text: str, setup: str, most_steps: int, *, most_rows: int) -> list[R
             database.executescript(setup)
         except sqlite3.Error as error:
             raise ValueError(f"setup: {error}") from error
-        confine(database, most_steps)
-        return fetch(database, text, most_rows)
+        left = confine(database, most_steps)
+        return fetch(database, text, most_rows, left)
     finally:
         database.close()
 
 
-def confine(database: sqlite3.Connection, most_steps: int) -> None:
-    """Let it read from now on, and only so much."""
+def confine(database: sqlite3.Connection, most_steps: int) -> list[int]:
+    """Let it read from now on, and only so much; returns how much is left, as it falls below 0."""
     left = [most_steps // STEPS_PER_CALL]
 
     def count() -> int:
@@ -117,13 +117,17 @@ def confine(database: sqlite3.Connection, most_steps: int) -> None:
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
     database.set_progress_handler(count, STEPS_PER_CALL)
     database.set_authorizer(authorize)
+    return left
 
 
-def fetch(database: sqlite3.Connection, text: str, most_rows: int) -> list[Row]:
-    """Return the rows; raises RefusedError for whatever the statement cannot do."""
+def fetch(database: sqlite3.Connection, text: str, most_rows: int, left: list[int]) -> list[Row]:
+    """Return the rows; raises RefusedError for whatever the statement cannot do, TimeoutError where time is over."""
     try:
         rows = database.execute(text.strip().rstrip(";").encode(errors="replace").decode()).fetchmany(most_rows + 1)
     except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+        if "interrupted" in str(error) and left[0] >= 0:
+            # The library swallows what a clock raises in its callbacks; that time is over says nothing about the query.
+            raise TimeoutError("the query was interrupted before its steps were used up") from error
         raise RefusedError(f"{type(error).__name__}: {error}") from error
     except MemoryError as error:
         raise RefusedError("it makes a value that is too large") from error

@@ -10,7 +10,7 @@ from schemas.executions import Outcome
 from schemas.tools import ToolCall, find_call, parse_call
 from schemas.trajectory import Trajectory, last_tree
 
-MOST_CHARS = 1 << 20
+MOST_CHARS = 1 << 18
 FILE = "file:"
 TEXTS = ("answer", "text", "stdout", "stderr", "status")
 STREAMS = ("stdout", "stderr")

@@ -79,9 +79,9 @@ def test_what_is_built_is_shown_from_its_side() -> None:
     combine(world, "plate", "subtract", ["base", "hole"])
     top = render(world, "plate", "top")
     assert top["box"] == {"from": [-12, -12, 0], "to": [12, 12, 12]}
-    middle = top["image"][6]
-    assert middle[18] == "."
-    assert middle[4] == "9"
+    middle = top["image"][5]
+    assert middle[15] == "."
+    assert middle[3] == "9"
     front = render(world, "plate", "front")["image"]
     assert all("." not in line for line in front)
 
