@@ -52,7 +52,7 @@ NUM_BATCHES = 3
 """Of the synchronous loop, after one that is not timed."""
 TIMES_SLOWER = 50
 BUSY_BAR, THROUGHPUT_BAR = 0.95, 2.0
-START_S, RUN_S = 90.0, 240.0
+START_S, DEADLINE_S = 240.0, 600.0
 POLL_S = 0.25
 
 
@@ -63,7 +63,7 @@ def settings_for(log: LogSettings, judge: Judge, policy: Path) -> Settings:
         run="domains",
         log=log,
         policy=PolicySettings(base=str(policy)),
-        tasks=TaskSettings(domains=dict.fromkeys(names, 1.0), num_samples=NUM_SAMPLES, deadline_s=RUN_S),
+        tasks=TaskSettings(domains=dict.fromkeys(names, 1.0), num_samples=NUM_SAMPLES, deadline_s=DEADLINE_S),
         sampling=SamplingParams(max_tokens=2048),
         admission=AdmissionSettings(max_staleness=4),
         generator=GeneratorSettings(sampler="scripted", script="mixed", num_slots=NUM_SLOTS),
