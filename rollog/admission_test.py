@@ -11,7 +11,9 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,10 +29,10 @@ from streams.running import Runner
 from streams.verifiers.parts.checking import check_spec
 
 NEXT_TO_NOTHING = 0.05
-NUM_ITEMS, NUM_DIFFERENT, NUM_OF_OTHERS = 1000, 990, 50
+NUM_ITEMS, NUM_DIFFERENT, NUM_OF_OTHERS = 1000, 990, 20
 GENERATED = ("demo", "downstream")
 """Tiers of domains that make up as many items as are asked for."""
-NUM_IN_OTHER_PROCESS = 20
+NUM_IN_OTHER_PROCESS, NUM_OF_OTHERS_THERE = 20, 4
 NUM_FOR_DIFFICULTY = 60
 GARBAGE = ("xq7 zzv -- 0x", "```\n)(\n```", '{"a": [}')
 HERE = Position("tasks", 0, 0)
@@ -195,19 +197,23 @@ def drawn_elsewhere(names: list[str]) -> dict[str, list[str]]:
     """
     program = (
         "import json, sys; from rollog.admission_test import digests\n"
-        "print(json.dumps({name: digests(name) for name in json.load(sys.stdin)}))"
+        "found = {name: digests(name) for name in json.load(sys.stdin)}\n"
+        "json.dump(found, open(sys.argv[1], 'w'))"
     )
-    there = subprocess.run(
-        [sys.executable, "-c", program],
-        input=json.dumps(names),
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
-    if there.returncode:
-        raise ConfigError(f"domains {', '.join(names)} in another process: {there.stderr.strip()[-500:]}")
-    found: dict[str, list[str]] = json.loads(there.stdout.splitlines()[-1])
+    with tempfile.TemporaryDirectory(prefix="rollog-") as folder:
+        # By a file, since libraries of puzzles print what they like.
+        place = Path(folder) / "digests.json"
+        there = subprocess.run(
+            [sys.executable, "-c", program, str(place)],
+            input=json.dumps(names),
+            check=False,
+            capture_output=True,
+            text=True,
+            env=environment(),
+        )
+        if there.returncode:
+            raise ConfigError(f"domains {', '.join(names)} in another process: {there.stderr.strip()[-500:]}")
+        found: dict[str, list[str]] = json.loads(place.read_text())
     return found
 
 
@@ -225,8 +231,9 @@ def digests(name: str) -> list[str]:
 
     domain = get_domain(name)
     rng = random.Random(name)
+    num = NUM_IN_OTHER_PROCESS if domain.tier in GENERATED else NUM_OF_OTHERS_THERE
     try:
-        return [record_digest(domain.item(rng, i % domain.levels, i % 3 == 0)) for i in range(NUM_IN_OTHER_PROCESS)]
+        return [record_digest(domain.item(rng, i % domain.levels, i % 3 == 0)) for i in range(num)]
     except SplitError:
         return []
 
