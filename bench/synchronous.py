@@ -82,6 +82,11 @@ class Synchronous:
         self._advance = paced(Training.advance)
         self._errors: list[BaseException] = []
 
+    @property
+    def total_s(self) -> float:
+        """Return the seconds of all phases together."""
+        return sum(self.seconds.values())
+
     async def run(self, *, num_batches: int, groups_per_batch: int) -> None:
         """Take so many batches through all phases, and before them a task that is not counted: what starts, starts."""
         lanes = Lanes(self.settings.verifier, on_error=self._errors.append)
@@ -89,7 +94,7 @@ class Synchronous:
             with ThreadPoolExecutor(self.settings.executor.num_slots) as threads:
                 for number in range(num_batches + 1):
                     if number == 1:
-                        self.num_trained = self.num_tasks = 0
+                        self.num_trained = self.num_tasks = self.memory.num_tokens = 0
                         self.seconds = dict.fromkeys(self.seconds, 0.0)
                     self.publish_policy()
                     first = 1 + (number - 1) * groups_per_batch
