@@ -35,6 +35,8 @@ EVEN = {"floor": 1.0, "refund": False, "cost_exponent": 0.0}
 DUMP = {"floor": 0.0, "cap": float(NUM_DOMAINS), "refund": False, "cost_exponent": 0.0}
 """Softmax alone."""
 OURS = "ours"
+FIGURES = {"mean": "solve rate", "worst_tenth": "solve rate", "effective_share": "of groups"}
+"""And their units. Effective is a group whose rewards differ: what trains of what was sampled."""
 WAYS: dict[str, dict[str, Any]] = {
     "uniform": {"ladder": False, **EVEN},
     "dump": {"ladder": False, **DUMP},
@@ -82,8 +84,8 @@ def made_up(rng: random.Random) -> dict[str, Domain]:
     }
 
 
-def run(seed: int, *, ladder: bool, families: bool = False, **changes: Any) -> tuple[float, float]:
-    """Return mean and worst tenth of one run to the end of its budget."""
+def run(seed: int, *, ladder: bool, families: bool = False, **changes: Any) -> tuple[float, ...]:
+    """Return `FIGURES` of one run to the end of its budget."""
     rng = random.Random(seed)
     domains = made_up(rng)
     budget = NUM_GROUPS * sum(one.cost for one in domains.values()) / NUM_DOMAINS
@@ -97,7 +99,7 @@ def run(seed: int, *, ladder: bool, families: bool = False, **changes: Any) -> t
         sampling=SamplingParams(), curriculum=settings,
     )  # fmt: skip
     fold, dispatch = MixFold(rules), Dispatch()
-    mix, waiting, num_ended = fold.revise({}), deque[tuple[Domain, int, int]](), 0
+    mix, waiting, num_ended, num_effective = fold.revise({}), deque[tuple[Domain, int, int]](), 0, 0
     while budget > 0:
         choice = dispatch.choose(mix)
         assert choice is not None
@@ -106,13 +108,15 @@ def run(seed: int, *, ladder: bool, families: bool = False, **changes: Any) -> t
         budget -= chosen.cost
         waiting.append((chosen, choice.level if ladder else NUM_LEVELS - 1, choice.mix_version))
         if len(waiting) > IN_FLIGHT:
-            fold.take_group(rewarded(*waiting.popleft(), rng))
+            group = rewarded(*waiting.popleft(), rng)
+            fold.take_group(group)
             num_ended += 1
+            num_effective += len(set(group.values)) > 1
             if num_ended % EVERY == 0:
                 mix = fold.revise({})
     rates = sorted(one.solves(NUM_LEVELS - 1) for one in domains.values())
     worst = rates[: NUM_DOMAINS // 10]
-    return math.fsum(rates) / len(rates), math.fsum(worst) / len(worst)
+    return math.fsum(rates) / len(rates), math.fsum(worst) / len(worst), num_effective / num_ended
 
 
 def rewarded(domain: Domain, level: int, version: int, rng: random.Random) -> GroupSeen:
@@ -131,14 +135,13 @@ def measure() -> Iterator[dict[str, Any]]:
     found = {}
     for way, options in WAYS.items():
         results = [run(seed, **options) for seed in SEEDS]
-        means, worsts = zip(*results, strict=True)
-        found[way] = math.fsum(means) / len(means), math.fsum(worsts) / len(worsts)
-        for place, name in enumerate(("mean", "worst_tenth")):
-            yield figure(f"curriculum_{way}_{name}", found[way][place], "solve rate")
+        found[way] = [math.fsum(column) / len(column) for column in zip(*results, strict=True)]
+        for name, value in zip(FIGURES, found[way], strict=True):
+            yield figure(f"curriculum_{way}_{name}", value, FIGURES[name])
     for other in ("uniform", "dump", "uniform_ladder"):
-        for place, name in enumerate(("mean", "worst_tenth")):
-            gain = found[OURS][place] - found[other][place]
-            yield figure(f"curriculum_ours_over_{other}_{name}", gain, "solve rate", 0.0)
+        for name, ours, theirs in zip(FIGURES, found[OURS], found[other], strict=True):
+            bar = None if (other, name) == ("uniform_ladder", "effective_share") else 0.0
+            yield figure(f"curriculum_ours_over_{other}_{name}", ours - theirs, FIGURES[name], bar)
 
 
 def figure(name: str, value: float, unit: str, bar: float | None = None) -> dict[str, Any]:

@@ -304,10 +304,13 @@ def repeated(rollouts: Rollouts, domain: str, settings: AlertSettings) -> Found 
     for name, asked, answer in rollouts:
         if answer.text and (asked.own(answer) or 0.0) > 0:
             questions.add(asked.task.prompt)
+            # What was done with tools is in the turns before; the last words are much the same whatever it was.
+            if uses_tools(asked.task) and answer.turn > 0:
+                continue
             if asked.task.prompt not in asked_by[answer.text]:
                 asked_by[answer.text].add(asked.task.prompt)
                 examples[answer.text].append(name)
-    if len(questions) < settings.min_questions:
+    if len(questions) < settings.min_questions or not asked_by:
         return None
     text = max(asked_by, key=lambda answer: (len(asked_by[answer]), answer))
     measured = share(len(asked_by[text]), len(questions))
@@ -322,16 +325,24 @@ def repeated(rollouts: Rollouts, domain: str, settings: AlertSettings) -> Found 
     )  # fmt: skip
 
 
+def uses_tools(task: TaskIssued) -> bool:
+    """Return whether a rollout calls tools, and ends with words."""
+    return task.execution is not None and task.execution.kind == "tools"
+
+
+def runs_answers(task: TaskIssued) -> bool:
+    """Return whether an answer is something to run."""
+    return task.execution is not None and not uses_tools(task)
+
+
 def no_answer(rollouts: Rollouts, domain: str, settings: AlertSettings) -> Found | None:
     """Return whether too many scored rollouts end without anything to run, or to read where nothing is run."""
     rollouts = [one for one in rollouts if one[1].own(one[2]) is not None]
-    silent = [
-        name for name, asked, a in rollouts if not (a.text.strip() if asked.task.execution is None else a.has_action)
-    ]
+    silent = [name for name, asked, a in rollouts if not (a.has_action if runs_answers(asked.task) else a.text.strip())]
     measured = share(len(silent), len(rollouts))
     if len(rollouts) < settings.min_measured or measured < settings.no_answer:
         return None
-    runs = any(asked.task.execution is not None for _, asked, _ in rollouts)
+    runs = any(runs_answers(asked.task) for _, asked, _ in rollouts)
     empty = Condition(field="answer.action" if runs else "answer.text", symbol="=", value="none" if runs else "")
     return Found(
         signal="no_answer", domain=domain, first=0, last=0, measured=measured, threshold=settings.no_answer,

@@ -10,7 +10,7 @@ from streams.sandbox.bubblewrap import BubblewrapSandbox
 from tests.streams.sandbox.shared_home import sandbox_home
 
 NAMES = [name for name, domain in all_domains().items() if domain.tier in GENERATED]
-NUM_DRAWN = 200
+NUM_DRAWN = 120
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,12 @@ from schemas.config import AlertSettings
 from schemas.executions import Action, ExecutionLimits
 from schemas.ids import task_id
 from schemas.rewards import RewardScored
+from schemas.rollouts import RolloutEnded, TurnGenerated
 from schemas.selections import parse_selection
 from streams import signals
 from streams.signals import Found, Windows, pattern_of
 from tests import samples
+from tests.producers.tool_tasks import tool_task
 
 SETTINGS = AlertSettings(window=8, min_measured=8, min_questions=4)
 SHADOW = "exact_match@1-ab"
@@ -186,3 +188,33 @@ def test_a_pattern_is_in_most_of_the_bad_and_in_hardly_any_good_answer(
 ) -> None:
     pattern = pattern_of(bad, good)
     assert (pattern.text if pattern else None) == text
+
+
+def worked_on_with_tools(num_turns: int) -> list[Fact]:
+    """Return a window of tasks whose rollouts call a tool in all turns but the last, which says that it is done."""
+    execution = tool_task().execution
+    given = []
+    for record, key, time_s in facts(execution=execution, live=lambda _index, _sample: 1.0):
+        if isinstance(record, TurnGenerated) and record.turn >= num_turns:
+            continue
+        given.append((with_tools(record, num_turns), key, time_s))
+    return given
+
+
+def with_tools(record: Any, num_turns: int) -> Any:
+    if isinstance(record, RolloutEnded):
+        return msgspec.structs.replace(record, num_turns=num_turns)
+    if not isinstance(record, TurnGenerated):
+        return record
+    is_last = record.turn == num_turns - 1
+    action = None if is_last else Action(code="ls", limits=ExecutionLimits())
+    return msgspec.structs.replace(record, text="Done." if is_last else "call", action=action)
+
+
+def test_rollouts_that_call_tools_may_all_end_with_the_same_words_and_nothing_to_run() -> None:
+    assert found_in(worked_on_with_tools(2)) == []
+
+
+def test_the_same_words_for_different_questions_are_a_sign_where_no_tool_was_called() -> None:
+    (found,) = found_in(worked_on_with_tools(1))
+    assert (found.signal, found.measured) == ("repeated", 1.0)

@@ -44,7 +44,7 @@ def draw_broken(rng: random.Random, level: int) -> tuple[Problem, str, Example, 
     """Return a problem, a broken program, an example that shows it, others that it fails, one that it passes if any."""
     while True:
         problem = draw_any(rng, level)
-        examples = draw_examples(problem, rng, 10)
+        examples = draw_examples(problem, rng, 8)
         for _ in range(3):
             program = broken(problem.source, rng, num_bugs_of(level))
             call = Program(program, problem.name)

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+NUM_POOLED = 40
 Row = tuple[str | int | None, ...]
 
 
@@ -162,13 +163,23 @@ def draw_database(theme: Theme, rng: random.Random, *, num_parents: int = 7, num
     return Database(theme=theme, parents=parents, children=children, setup=setup)
 
 
+@lru_cache(maxsize=len(THEMES))
+def pool_of(place: int) -> tuple[Database, ...]:
+    """Return the databases of a theme by which queries are judged, the same in every process.
+
+    None is ever shown, and each question is asked of two of them that are drawn.
+    """
+    rng = random.Random(THEMES[place].child)
+    return tuple(draw_database(THEMES[place], rng) for _ in range(NUM_POOLED))
+
+
 def answer(database: Database, query: str) -> list[list[str | int | float | None]]:
     """Return the rows that a query gives. Raises sqlite3.Error."""
     connection = made(database.setup)
     return [list(row) for row in connection.execute(query).fetchmany(400)]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=NUM_POOLED * len(THEMES))
 def made(setup: str) -> sqlite3.Connection:
     """Return the database that these statements make; it is only read."""
     connection = sqlite3.connect(":memory:")

@@ -5,7 +5,7 @@ import sqlite3
 from typing import Any
 
 from producers.domains.catalogue import domain
-from producers.domains.code.databases import THEMES, Database, answer, draw_database
+from producers.domains.code.databases import THEMES, Database, answer, draw_database, pool_of
 from producers.domains.code.queries import QUESTIONS, Question, broken_query, draw_values, filled, num_clauses
 from producers.domains.interface import Item
 from schemas.parts import Part
@@ -61,13 +61,14 @@ def code_sql_fix(rng: random.Random, level: int) -> Item:
 
 def draw_question(rng: random.Random, level: int) -> tuple[Question, dict[str, Any], Database, list[Database]]:
     """Return a question, what is filled in, a database to show, and others in which the query finds something else."""
-    theme = rng.choice(THEMES)
+    place = rng.randrange(len(THEMES))
+    theme = THEMES[place]
     question = rng.choice([one for one in QUESTIONS if one.level == level])
     while True:
         values = draw_values(theme, rng)
         query = filled(question.query, values)
         example = draw_database(theme, rng, num_parents=4, num_children=6)
-        hidden = [draw_database(theme, rng) for _ in range(NUM_HIDDEN)]
+        hidden = rng.sample(pool_of(place), NUM_HIDDEN)
         results = [answer(database, query) for database in (example, *hidden)]
         if all(result and result[0][0] is not None for result in results[1:]) and all(
             results[0] != result for result in results[1:]
