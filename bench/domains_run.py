@@ -51,7 +51,7 @@ FIRST_STEP, LAST_STEP = 2, 11
 NUM_BATCHES = 3
 """Of the synchronous loop, after one that is not timed."""
 SEED = 4
-"""With which four of the tasks that are measured have a slow verifier; of so few, others have one or eight."""
+"""With which some of the tasks that are measured have a slow verifier; with others it is none, of so few."""
 TIMES_SLOWER = 50
 BUSY_BAR, THROUGHPUT_BAR = 0.95, 2.0
 START_S, DEADLINE_S = 240.0, 600.0
