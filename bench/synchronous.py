@@ -82,17 +82,23 @@ class Synchronous:
         self._advance = paced(Training.advance)
         self._errors: list[BaseException] = []
 
+    @property
+    def total_s(self) -> float:
+        """Return the seconds of all phases together."""
+        return sum(self.seconds.values())
+
     async def run(self, *, num_batches: int, groups_per_batch: int) -> None:
-        """Take so many batches through all phases, and one before them that is not counted: what starts, starts."""
+        """Take so many batches through all phases, and before them a task that is not counted: what starts, starts."""
         lanes = Lanes(self.settings.verifier, on_error=self._errors.append)
         try:
             with ThreadPoolExecutor(self.settings.executor.num_slots) as threads:
                 for number in range(num_batches + 1):
                     if number == 1:
-                        self.num_trained = self.num_tasks = 0
+                        self.num_trained = self.num_tasks = self.memory.num_tokens = 0
                         self.seconds = dict.fromkeys(self.seconds, 0.0)
                     self.publish_policy()
-                    indices = range(number * groups_per_batch, (number + 1) * groups_per_batch)
+                    first = 1 + (number - 1) * groups_per_batch
+                    indices = range(first, first + groups_per_batch) if number else range(1)
                     self.roll_out(indices, threads)
                     await self.timed("verify", self.score(lanes))
                     self.step()
@@ -100,7 +106,9 @@ class Synchronous:
             await lanes.close()
 
     def publish_policy(self) -> None:
-        """Make a checkpoint, and have the sampler go on with it."""
+        """Make a checkpoint, and have the sampler go on with it, where a step was taken."""
+        if self.generator.sampler.version == self.training.step:
+            return
         start_s = time.perf_counter()
         run = self.settings.run
         folder = self.training.save(self.checkpoints, run_id=run, policy=self.settings.policy.name, seed=0, pending=[])
