@@ -10,6 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
+MOST_DEPTH = 64
+"""Arrays and objects within each other, the call itself among them; what is nested deeper is no call."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +44,27 @@ def find_call(text: str) -> str | None:
 def parse_call(found: str) -> ToolCall:
     """Return the call. Raises ValueError that says what is wrong with it."""
     try:
-        return msgspec.json.decode(found, type=ToolCall)
-    except msgspec.MsgspecError as error:
+        call = msgspec.json.decode(found, type=ToolCall)
+    # What is far too deep ends the decoder, at a depth that depends on how deep its caller is.
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ValueError(
-            f'not a tool call: {error}; wanted {{"name": NAME, "arguments": {{...}}}} as JSON between the words'
+            f'not a tool call: {why}; wanted {{"name": NAME, "arguments": {{...}}}} as JSON between the words'
         ) from error
+    if is_deep(call.arguments, MOST_DEPTH - 1):
+        raise ValueError(f"not a tool call: it is nested too deeply; wanted at most {MOST_DEPTH} levels")
+    return call
+
+
+def is_deep(value: Any, most: int) -> bool:
+    """Return whether arrays and objects are within each other more than `most` deep."""
+    layer = [value]
+    for _ in range(most + 1):
+        layer = [one for one in layer if isinstance(one, dict | list)]
+        if not layer:
+            return False
+        layer = [inner for one in layer for inner in (one.values() if isinstance(one, dict) else one)]
+    return True
 
 
 JSON_TYPES: dict[str, tuple[type, ...]] = {

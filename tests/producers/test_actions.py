@@ -54,6 +54,22 @@ def test_a_call_that_cannot_be_made_is_refused_with_the_reason(text: str, why: s
     assert why in code
 
 
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+@pytest.mark.parametrize("depth", [62, 200, 1_000_000])
+def test_a_call_is_refused_for_its_depth_and_not_by_what_the_stack_has_room_for(opening: str, depth: int) -> None:
+    closing = "]" if opening == "[" else "}"
+    found = f'{{"name": "put", "arguments": {{"x": {opening * depth}1{closing * depth}}}}}'
+    kind, code = code_of(f"<tool_call>{found}</tool_call>")
+    assert kind == "refusal"
+    assert ("nested too deeply" in code) == (depth > 62)
+
+
+def test_a_call_with_half_a_character_is_refused() -> None:
+    kind, code = code_of('<tool_call>{"name": "put", "arguments": {"name": "\ud800", "number": 3}}</tool_call>')
+    assert (kind, code.startswith("not a tool call")) == ("refusal", True)
+    code.encode()
+
+
 def test_only_the_last_block_between_backquotes_is_the_program_where_a_task_says_so() -> None:
     task = samples.task(execution=ExecutionSpec(extract="fenced", cases=(Case(name="a"),), files={"x": b"1"}))
     texts = {
