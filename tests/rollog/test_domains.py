@@ -16,13 +16,15 @@ from producers.domains.catalogue import add, all_domains
 from producers.domains.interface import Domain, Item
 from rollog import admission_test
 from rollog.admission_test import admit
-from rollog.domains import select
+from rollog.domains import check_all, select, select_one
 from rollog.domains_cli import app
 from rollog.resolve import expand_domains
 from schemas.config import Settings, TaskSettings
 from schemas.errors import ConfigError
 from schemas.parts import Part
+from schemas.taskfiles import TaskFile
 from schemas.tasks import VerifierSpec
+from streams.sandbox.fake import FakeSandbox
 
 ROOT = Path(__file__).parents[2]
 EXACT = VerifierSpec(kind="parts", parts=(Part(kind="exact", expected="4"),))
@@ -80,7 +82,9 @@ PACKAGE = '''
 import random
 import re
 from producers.domains import Item, domain
+from schemas.taskfiles import TaskFile
 from schemas.tasks import VerifierSpec
+from streams.sandbox.fake import FakeSandbox
 
 @domain(family="mine", levels=2, source="mine 1.0")
 def mine_sum(rng: random.Random, level: int) -> Item:
@@ -145,6 +149,24 @@ def test_verbs_say_what_there_is() -> None:
         select([], family="chess")
     with pytest.raises(ConfigError, match="'chess' is not known"):
         select(["chess"])
+
+
+def test_a_file_is_tested_like_a_domain_though_another_process_knows_nothing_of_it(tmp_path: Path) -> None:
+    rows = tmp_path / "own.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": f"{n} + 1 = ", "gold": str(n + 1)}) + "\n" for n in range(40)))
+    found = select(["own"], files={"own": TaskFile(path=str(rows))})
+    report = check_all(found, FakeSandbox(), num_items=1, show=lambda _done, _all: None)
+    assert report.holds, report
+    assert report.admitted == {"file": 1}
+
+
+def test_one_item_is_of_one_domain_and_of_a_level_that_there_is() -> None:
+    with pytest.raises(ConfigError, match=r"'finance_\*' is 8 domains, such as finance_cashflow_tieout; wanted one"):
+        select_one("finance_*", 0, files={})
+    assert select_one("finance_rati*", 3, files={}).name == "finance_ratio"
+    for level in (-1, 4):
+        with pytest.raises(ConfigError, match=f"--level {level}: finance_ratio has levels 0 to 3"):
+            select_one("finance_ratio", level, files={})
 
 
 def test_the_example_in_the_docs_is_a_domain_that_is_admitted() -> None:
