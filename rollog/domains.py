@@ -10,7 +10,7 @@ import typer
 
 from producers.domains.catalogue import all_domains
 from producers.domains.files import file_domain
-from producers.domains.interface import Domain, Item
+from producers.domains.interface import Domain, Item, SplitError
 from rollog.admission_test import Admission, admit, drawn_elsewhere, is_drawn_elsewhere
 from rollog.playing import Say
 from schemas.errors import ConfigError
@@ -84,9 +84,17 @@ def known(files: Mapping[str, TaskFile]) -> dict[str, Domain]:
     return all_domains() | {name: file_domain(name, file) for name, file in files.items()}
 
 
+def item_of(domain: Domain, rng: random.Random, level: int) -> Item:
+    """Return an item to look at: one for training, or where all are held out, as of a short file, one of those."""
+    try:
+        return domain.item(rng, level, False)
+    except SplitError:
+        return domain.item(rng, level, True)
+
+
 def outline(domain: Domain) -> Outline:
     """Return what is known of a domain, by one of its items."""
-    item = domain.item(random.Random(domain.name), 0, False)
+    item = item_of(domain, random.Random(domain.name), 0)
     tools = () if item.execution is None else tuple(tool.name for tool in item.execution.tools)
     return Outline(
         name=domain.name,

@@ -63,10 +63,10 @@ def show(
 
     import msgspec
 
-    from rollog.domains import select_one
+    from rollog.domains import item_of, select_one
 
     found = select_one(name, level, files=invocation(config, flags, None).settings.tasks.files)
-    item = found.item(random.Random(seed), level, False)
+    item = item_of(found, random.Random(seed), level)
     tree: dict[str, Any] = msgspec.to_builtins(item)
     if as_json:
         print_json({"domain": found.name, "level": level, "seed": seed, "item": tree})
@@ -95,12 +95,12 @@ def play_one(
     import msgspec
 
     from rollog.admission_test import task_of
-    from rollog.domains import said_by_a_person, said_by_gold, select_one
+    from rollog.domains import item_of, said_by_a_person, said_by_gold, select_one
     from rollog.playing import judge, play
 
     called = invocation(config, flags, home)
     found = select_one(name, level, files=called.settings.tasks.files)
-    item = found.item(random.Random(seed), level, False)
+    item = item_of(found, random.Random(seed), level)
     task = task_of(found, item, level)
     with ExitStack() as stack:
         runner = None if item.execution is None else stack.enter_context(sandbox(called))

@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from producers.domains.catalogue import add, all_domains
-from producers.domains.interface import Domain, Item
+from producers.domains.interface import Domain, Item, is_held_out
 from rollog import admission_test
 from rollog.admission_test import admit
-from rollog.domains import check_all, select, select_one
+from rollog.domains import check_all, item_of, outline, select, select_one
 from rollog.domains_cli import app
 from rollog.resolve import expand_domains
 from schemas.config import Settings, TaskSettings
@@ -158,6 +158,16 @@ def test_a_file_is_tested_like_a_domain_though_another_process_knows_nothing_of_
     report = check_all(found, FakeSandbox(), num_items=1, show=lambda _done, _all: None)
     assert report.holds, report
     assert report.admitted == {"file": 1}
+
+
+def test_a_file_of_one_row_is_listed_and_shown_whichever_split_the_row_is_of(tmp_path: Path) -> None:
+    splits = set()
+    for number in range(40):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"prompt": f"{number} = ", "gold": number}))
+        found = select_one("one", 0, files={"one": TaskFile(path=str(tmp_path / f"{number}.jsonl"))})
+        splits.add(is_held_out(item_of(found, random.Random(0), 0)))
+        assert outline(found).verifier == "exact"
+    assert splits == {False, True}
 
 
 def test_one_item_is_of_one_domain_and_of_a_level_that_there_is() -> None:
