@@ -100,11 +100,12 @@ def tested(
     num_different = len({question_digest(item) for item in draws(domain, num_drawn)})
     if domain.tier in GENERATED and num_different < num_drawn * NUM_DIFFERENT // NUM_ITEMS:
         faults.append(Fault(level=-1, what="variety", got=f"{num_different} different of {num_drawn}"))
-    elsewhere = drawn_elsewhere([domain.name])[domain.name] if elsewhere is None else elsewhere
-    here = digests(domain.name)
-    if domain.is_reproducible and elsewhere != here:
-        num = sum(a != b for a, b in zip(here, elsewhere, strict=False))
-        faults.append(Fault(level=-1, what="same seed, same item", got=f"{num} of {len(here)} differ elsewhere"))
+    if is_drawn_elsewhere(domain):
+        elsewhere = drawn_elsewhere([domain.name])[domain.name] if elsewhere is None else elsewhere
+        here = digests(domain.name)
+        if elsewhere != here:
+            num = sum(a != b for a, b in zip(here, elsewhere, strict=False))
+            faults.append(Fault(level=-1, what="same seed, same item", got=f"{num} of {len(here)} differ elsewhere"))
     if domain.tier in GENERATED:
         faults += check_levels(domain)
     return Admission(
@@ -188,6 +189,11 @@ def again(task: TaskIssued) -> TaskIssued:
     from_json = msgspec.json.decode(json.dumps(json.loads(msgspec.json.encode(task))), type=TaskIssued)
     record: TaskIssued = decode_record("rollog.task_issued.v1", encode_value(from_json), where=HERE)
     return record
+
+
+def is_drawn_elsewhere(domain: Domain) -> bool:
+    """Return whether another process is asked for its items: not of files, which only these settings name."""
+    return domain.is_reproducible and domain.tier != "file"
 
 
 def drawn_elsewhere(names: list[str]) -> dict[str, list[str]]:

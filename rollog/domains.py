@@ -10,8 +10,8 @@ import typer
 
 from producers.domains.catalogue import all_domains
 from producers.domains.files import file_domain
-from producers.domains.interface import Domain, Item
-from rollog.admission_test import Admission, admit, drawn_elsewhere
+from producers.domains.interface import Domain, Item, SplitError
+from rollog.admission_test import Admission, admit, drawn_elsewhere, is_drawn_elsewhere
 from rollog.playing import Say
 from schemas.errors import ConfigError
 from schemas.taskfiles import TaskFile
@@ -68,14 +68,33 @@ def select(
     return found
 
 
+def select_one(name: str, level: int, *, files: Mapping[str, TaskFile]) -> Domain:
+    """Return the one domain of that name. Raises ConfigError where there is none, several, or no such level."""
+    found = select([name], files=files)
+    if len(found) > 1:
+        raise ConfigError(f"domain {name!r} is {len(found)} domains, such as {found[0].name}; wanted one")
+    (domain,) = found
+    if not 0 <= level < domain.levels:
+        raise ConfigError(f"--level {level}: {domain.name} has levels 0 to {domain.levels - 1}")
+    return domain
+
+
 def known(files: Mapping[str, TaskFile]) -> dict[str, Domain]:
     """Return every domain by name: the catalogue, and the files that the settings name."""
     return all_domains() | {name: file_domain(name, file) for name, file in files.items()}
 
 
+def item_of(domain: Domain, rng: random.Random, level: int) -> Item:
+    """Return an item to look at: one for training, or where all are held out, as of a short file, one of those."""
+    try:
+        return domain.item(rng, level, False)
+    except SplitError:
+        return domain.item(rng, level, True)
+
+
 def outline(domain: Domain) -> Outline:
     """Return what is known of a domain, by one of its items."""
-    item = domain.item(random.Random(domain.name), 0, False)
+    item = item_of(domain, random.Random(domain.name), 0)
     tools = () if item.execution is None else tuple(tool.name for tool in item.execution.tools)
     return Outline(
         name=domain.name,
@@ -99,11 +118,12 @@ def check_all(
     domains: list[Domain], runner: Runner, *, num_items: int, show: Callable[[int, int], None]
 ) -> Report:  # fmt: skip
     """Test domains one after the other."""
-    elsewhere = drawn_elsewhere([domain.name for domain in domains])
+    names = [domain.name for domain in domains if is_drawn_elsewhere(domain)]
+    elsewhere = drawn_elsewhere(names) if names else {}
     admissions: list[Admission] = []
     for domain in domains:
         show(len(admissions), len(domains))
-        admissions.append(admit(domain, runner, elsewhere=elsewhere[domain.name], num_items=num_items))
+        admissions.append(admit(domain, runner, elsewhere=elsewhere.get(domain.name), num_items=num_items))
     admitted = [domain.tier for domain, one in zip(domains, admissions, strict=True) if one.is_admitted]
     return Report(
         holds=len(admitted) == len(domains),

@@ -63,13 +63,13 @@ def show(
 
     import msgspec
 
-    from rollog.domains import select
+    from rollog.domains import item_of, select_one
 
-    (found,) = select([name], files=invocation(config, flags, None).settings.tasks.files)
-    item = found.item(random.Random(seed), level, False)
+    found = select_one(name, level, files=invocation(config, flags, None).settings.tasks.files)
+    item = item_of(found, random.Random(seed), level)
     tree: dict[str, Any] = msgspec.to_builtins(item)
     if as_json:
-        print_json({"domain": name, "level": level, "seed": seed, "item": tree})
+        print_json({"domain": found.name, "level": level, "seed": seed, "item": tree})
         return
     typer.echo(f"{found.name}: {found.summary}\n\n{item.prompt}\n")
     for turn, text in enumerate(item.gold):
@@ -95,19 +95,19 @@ def play_one(
     import msgspec
 
     from rollog.admission_test import task_of
-    from rollog.domains import said_by_a_person, said_by_gold, select
+    from rollog.domains import item_of, said_by_a_person, said_by_gold, select_one
     from rollog.playing import judge, play
 
     called = invocation(config, flags, home)
-    (found,) = select([name], files=called.settings.tasks.files)
-    item = found.item(random.Random(seed), level, False)
+    found = select_one(name, level, files=called.settings.tasks.files)
+    item = item_of(found, random.Random(seed), level)
     task = task_of(found, item, level)
     with ExitStack() as stack:
         runner = None if item.execution is None else stack.enter_context(sandbox(called))
         say = said_by_gold(item, loud=not as_json) if gold else said_by_a_person()
         finding = judge(task, play(task, say, runner))
     if as_json:
-        print_json({"domain": name, "level": level, "seed": seed, "finding": msgspec.to_builtins(finding)})
+        print_json({"domain": found.name, "level": level, "seed": seed, "finding": msgspec.to_builtins(finding)})
         return
     score = finding.score
     if score is None:

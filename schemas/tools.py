@@ -10,6 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
+MOST_DEPTH = 64
+"""Arrays and objects within each other, the call itself among them; what is nested deeper is no call."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +44,27 @@ def find_call(text: str) -> str | None:
 def parse_call(found: str) -> ToolCall:
     """Return the call. Raises ValueError that says what is wrong with it."""
     try:
-        return msgspec.json.decode(found, type=ToolCall)
-    except msgspec.MsgspecError as error:
+        call = msgspec.json.decode(found, type=ToolCall)
+    # What is far too deep ends the decoder, at a depth that depends on how deep its caller is.
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ValueError(
-            f'not a tool call: {error}; wanted {{"name": NAME, "arguments": {{...}}}} as JSON between the words'
+            f'not a tool call: {why}; wanted {{"name": NAME, "arguments": {{...}}}} as JSON between the words'
         ) from error
+    if is_deep(call.arguments, MOST_DEPTH - 1):
+        raise ValueError(f"not a tool call: it is nested too deeply; wanted at most {MOST_DEPTH} levels")
+    return call
+
+
+def is_deep(value: Any, most: int) -> bool:
+    """Return whether arrays and objects are within each other more than `most` deep."""
+    layer = [value]
+    for _ in range(most + 1):
+        layer = [one for one in layer if isinstance(one, dict | list)]
+        if not layer:
+            return False
+        layer = [inner for one in layer for inner in (one.values() if isinstance(one, dict) else one)]
+    return True
 
 
 JSON_TYPES: dict[str, tuple[type, ...]] = {
@@ -56,6 +74,7 @@ JSON_TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "array": (list,),
     "object": (dict,),
+    "null": (type(None),),
 }
 
 
@@ -68,19 +87,29 @@ def misfit(tool: Tool, arguments: dict[str, Any]) -> str:
     for name, value in arguments.items():
         if name not in properties:
             return f"there is no argument {name!r}; wanted {', '.join(properties) or 'none'}"
-        wanted = properties[name].get("type", "")
+        schema = properties[name] if isinstance(properties[name], dict) else {}
+        wanted = types_of(schema)
         if not is_of_type(value, wanted):
-            return f"argument {name!r} is {value!r:.80}; wanted {wanted}"
-        items = properties[name].get("items", {}).get("type", "")
-        if wanted == "array" and items and not all(is_of_type(item, items) for item in value):
-            return f"argument {name!r} is {value!r:.80}; wanted an array of {items}"
+            return f"argument {name!r} is {value!r:.80}; wanted {' or '.join(wanted)}"
+        items = types_of(schema.get("items")) if isinstance(value, list) else ()
+        if items and not all(is_of_type(item, items) for item in value):
+            return f"argument {name!r} is {value!r:.80}; wanted an array of {' or '.join(items)}"
     return ""
 
 
-def is_of_type(value: object, wanted: str) -> bool:
-    """Return whether a JSON value is of the type that a schema names; a truth value is no number."""
-    if wanted not in JSON_TYPES:
-        return True
+def types_of(schema: Any) -> tuple[str, ...]:
+    """Return the types that a schema names: one, several, or none where it does not say."""
+    found = schema.get("type", ()) if isinstance(schema, dict) else ()
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def is_of_type(value: object, wanted: tuple[str, ...]) -> bool:
+    """Return whether a JSON value is of one of the types; a truth value is no number."""
+    return not wanted or any(one not in JSON_TYPES or is_one(value, one) for one in wanted)
+
+
+def is_one(value: object, wanted: str) -> bool:
+    """Return whether a JSON value is of a type."""
     return isinstance(value, JSON_TYPES[wanted]) and (wanted == "boolean" or not isinstance(value, bool))
 
 

@@ -5,6 +5,7 @@ A row has what is asked and what is right, under the names that the settings say
 file is read whole, and must not change while it is trained on: a task is a place in it.
 """
 
+import math
 import random
 from collections.abc import Iterator
 from functools import lru_cache
@@ -18,7 +19,7 @@ from producers.domains.interface import Domain, Item
 from schemas.errors import ConfigError
 from schemas.parts import Part
 from schemas.taskfiles import TaskFile
-from schemas.tasks import VerifierSpec
+from schemas.tasks import VerifierSpec, check_execution
 
 OF_ITEM = ("verifier", "execution", "max_turns", "partials", "wrongs")
 
@@ -100,8 +101,12 @@ def item_of(row: dict[str, Any], file: TaskFile) -> Item:
     own = {field: row[field] for field in OF_ITEM if field in row}
     item = msgspec.convert({"prompt": "", "gold": turns, "verifier": {"kind": "parts"}} | own, Item, strict=False)
     item = msgspec.structs.replace(item, prompt=str(row[file.prompt]) + file.instruction)
+    if item.execution is not None:
+        check_execution(item.execution)
     if "verifier" in own:
         return item
     expected = float(gold) if file.kind == "numeric" else str(gold)
+    if isinstance(expected, float) and not math.isfinite(expected):
+        raise ValueError(f"{file.gold} {gold!r} is no number")
     part = Part(kind=file.kind, extract=file.extract, expected=expected)
     return msgspec.structs.replace(item, verifier=VerifierSpec(kind="parts", parts=(part,)))

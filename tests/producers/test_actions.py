@@ -5,7 +5,7 @@ from producers.domains.tools import source_of, tool_of
 from schemas.errors import ConfigError
 from schemas.executions import Action, Case, Outcome
 from schemas.tasks import ExecutionSpec
-from schemas.tools import written
+from schemas.tools import Tool, misfit, written
 from schemas.trajectory import Trajectory, fold
 from tests import samples
 from tests.producers.tool_tasks import put, tool_task
@@ -52,6 +52,40 @@ def test_a_call_that_cannot_be_made_is_refused_with_the_reason(text: str, why: s
     kind, code = code_of(text)
     assert kind == "refusal"
     assert why in code
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+@pytest.mark.parametrize("depth", [62, 200, 1_000_000])
+def test_a_call_is_refused_for_its_depth_and_not_by_what_the_stack_has_room_for(opening: str, depth: int) -> None:
+    closing = "]" if opening == "[" else "}"
+    found = f'{{"name": "put", "arguments": {{"x": {opening * depth}1{closing * depth}}}}}'
+    kind, code = code_of(f"<tool_call>{found}</tool_call>")
+    assert kind == "refusal"
+    assert ("nested too deeply" in code) == (depth > 62)
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits", "fails"),
+    [
+        ({"type": ["integer", "null"]}, [3, None], [True, "3", 1.5]),
+        ({"type": "array", "items": {"type": ["string", "number"]}}, [[], ["a", 1]], [[None], [["a"]], "a"]),
+        ({"type": "array", "items": True}, [[None]], [{}]),
+        ({"type": "fraction"}, [1], []),
+        (True, [1, None], []),
+    ],
+)
+def test_arguments_are_looked_at_by_whatever_a_schema_says_of_types(
+    schema: object, fits: list[object], fails: list[object]
+) -> None:
+    tool = Tool(name="put", description="", parameters={"type": "object", "properties": {"x": schema}})
+    assert [misfit(tool, {"x": value}) for value in fits] == [""] * len(fits)
+    assert all("wanted" in misfit(tool, {"x": value}) for value in fails)
+
+
+def test_a_call_with_half_a_character_is_refused() -> None:
+    kind, code = code_of('<tool_call>{"name": "put", "arguments": {"name": "\ud800", "number": 3}}</tool_call>')
+    assert (kind, code.startswith("not a tool call")) == ("refusal", True)
+    code.encode()
 
 
 def test_only_the_last_block_between_backquotes_is_the_program_where_a_task_says_so() -> None:

@@ -13,16 +13,18 @@ import pytest
 from typer.testing import CliRunner
 
 from producers.domains.catalogue import add, all_domains
-from producers.domains.interface import Domain, Item
+from producers.domains.interface import Domain, Item, is_held_out
 from rollog import admission_test
 from rollog.admission_test import admit
-from rollog.domains import select
+from rollog.domains import check_all, item_of, outline, select, select_one
 from rollog.domains_cli import app
 from rollog.resolve import expand_domains
 from schemas.config import Settings, TaskSettings
 from schemas.errors import ConfigError
 from schemas.parts import Part
+from schemas.taskfiles import TaskFile
 from schemas.tasks import VerifierSpec
+from streams.sandbox.fake import FakeSandbox
 
 ROOT = Path(__file__).parents[2]
 EXACT = VerifierSpec(kind="parts", parts=(Part(kind="exact", expected="4"),))
@@ -80,7 +82,9 @@ PACKAGE = '''
 import random
 import re
 from producers.domains import Item, domain
+from schemas.taskfiles import TaskFile
 from schemas.tasks import VerifierSpec
+from streams.sandbox.fake import FakeSandbox
 
 @domain(family="mine", levels=2, source="mine 1.0")
 def mine_sum(rng: random.Random, level: int) -> Item:
@@ -145,6 +149,34 @@ def test_verbs_say_what_there_is() -> None:
         select([], family="chess")
     with pytest.raises(ConfigError, match="'chess' is not known"):
         select(["chess"])
+
+
+def test_a_file_is_tested_like_a_domain_though_another_process_knows_nothing_of_it(tmp_path: Path) -> None:
+    rows = tmp_path / "own.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": f"{n} + 1 = ", "gold": str(n + 1)}) + "\n" for n in range(40)))
+    found = select(["own"], files={"own": TaskFile(path=str(rows))})
+    report = check_all(found, FakeSandbox(), num_items=1, show=lambda _done, _all: None)
+    assert report.holds, report
+    assert report.admitted == {"file": 1}
+
+
+def test_a_file_of_one_row_is_listed_and_shown_whichever_split_the_row_is_of(tmp_path: Path) -> None:
+    splits = set()
+    for number in range(40):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"prompt": f"{number} = ", "gold": number}))
+        found = select_one("one", 0, files={"one": TaskFile(path=str(tmp_path / f"{number}.jsonl"))})
+        splits.add(is_held_out(item_of(found, random.Random(0), 0)))
+        assert outline(found).verifier == "exact"
+    assert splits == {False, True}
+
+
+def test_one_item_is_of_one_domain_and_of_a_level_that_there_is() -> None:
+    with pytest.raises(ConfigError, match=r"'finance_\*' is 8 domains, such as finance_cashflow_tieout; wanted one"):
+        select_one("finance_*", 0, files={})
+    assert select_one("finance_rati*", 3, files={}).name == "finance_ratio"
+    for level in (-1, 4):
+        with pytest.raises(ConfigError, match=f"--level {level}: finance_ratio has levels 0 to 3"):
+            select_one("finance_ratio", level, files={})
 
 
 def test_the_example_in_the_docs_is_a_domain_that_is_admitted() -> None:

@@ -92,3 +92,17 @@ def test_a_tools_call_changes_the_world_and_one_that_is_refused_does_not(
         assert json.loads(second.stdout) == {"error": "-1 is below 0"}
         third = call(second.tree, written("put", name="b", number=4))
         assert (json.loads(third.stdout), world(third)) == ({"total": 7}, {"a": 3, "b": 4})
+
+
+def test_who_uses_up_all_files_there_may_be_cannot_keep_the_check_from_running(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    check = Case(name="tests", epilogue="cat hidden/test", files={"hidden/test": b"checked"})
+    with BubblewrapSandbox(num_slots=1, home=sandbox_home(tmp_path_factory)) as sandbox:
+        for num in (2000, 9999):
+            fill = f"import os\nfor number in range({num}):\n    os.close(os.open(str(number), os.O_CREAT))\n"
+            left = sandbox.run(Action(code=fill, keep_tree_bytes=1 << 20))
+            assert (left.tree is not None) == (num == 2000)
+            last = Action(kind="command", code=":", tree=left.tree or b"", cases=(check,))
+            (case,) = carry_out(sandbox, last, attempts=1).cases
+            assert (case.status, case.stdout) == ("ok", b"checked")

@@ -18,6 +18,8 @@ from schemas.tasks import ExecutionSpec, VerifierSpec
 LEAST_MUTANTS = (1, 1, 2, 2)
 MOST_MUTANTS = 3
 NUM_EXAMPLES, NUM_TRIED = 6, 8
+NUM_RIGHTS = 5
+"""Runs of the right program. Tests that pass by the toss of a coin earn p^n (1 - p) at most: with two runs 0.15."""
 RUN_TESTS = """
 for _name, _test in list(globals().items()):
     if _name.startswith("test") and callable(_test):
@@ -39,15 +41,16 @@ ANSWER = (
 def code_write_tests(rng: random.Random, level: int) -> Item:
     """Write tests that tell a right implementation from wrong ones."""
     problem, mutants, seen, examples = draw_mutants(rng, level)
-    names = ["right", "right again", *(f"wrong {number}" for number in range(len(mutants)))]
-    sources = [problem.source, problem.source, *mutants]
+    rights = [f"right {number}" for number in range(NUM_RIGHTS)]
+    names = [*rights, *(f"wrong {number}" for number in range(len(mutants)))]
+    sources = [*[problem.source] * NUM_RIGHTS, *mutants]
     expected: dict[str, Any] = {name: {"ends": "ok" if name.startswith("right") else "fails"} for name in names}
     return Item(
         prompt=f"{rng.choice(ASKS).format(signature=problem.signature)}\n\n{problem.statement}\n\nFor example:\n"
         f"{shown(problem, [seen])}\n\n{ANSWER.format(name=problem.name)}\n",
         gold=(fenced(tests(problem, examples)),),
         verifier=VerifierSpec(
-            kind="parts", parts=(Part(kind="cases", of="cases", expected=expected, options={"needs": names[:2]}),)
+            kind="parts", parts=(Part(kind="cases", of="cases", expected=expected, options={"needs": rights}),)
         ),
         execution=ExecutionSpec(
             extract="fenced",

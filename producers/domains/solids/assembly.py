@@ -39,7 +39,11 @@ def solid_assembly(rng: random.Random, level: int) -> Item:
         told.append(f"`base`: a square plate of edge {side}, 10 thick, under the shaft, centred on it, top at z = 0")
         names.append("base")
     look = Part(
-        kind="milestones", name="looked", expected=[{"call": "render", "matches": {"view": "front"}}], weight=0.1
+        kind="milestones",
+        name="looked",
+        expected=[{"call": "render", "matches": {"view": "front"}}],
+        weight=0.1,
+        after=0.05,
     )
     return scene_item(
         "Build this assembly, each part a solid under its name:\n- "

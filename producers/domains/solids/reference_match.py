@@ -36,7 +36,11 @@ def solid_reference_match(rng: random.Random, level: int) -> Item:
             + "\n".join(shown["image"])
         )
     look = Part(
-        kind="milestones", name="compared", expected=[{"call": "render", "status": "ok", "prints": "image"}], weight=0.1
+        kind="milestones",
+        name="compared",
+        expected=[{"call": "render", "status": "ok", "prints": "image"}],
+        weight=0.1,
+        after=0.05,
     )
     return scene_item(
         f"A model is made of a box and {len(made)} more bodies, joined with it or cut out of it. Three views of it "

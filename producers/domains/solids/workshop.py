@@ -281,7 +281,10 @@ def scene_item(
         verifier=VerifierSpec(kind="parts", parts=(geometry, *parts)),
         execution=execution,
         max_turns=len(calls) + 1 + SPARE_TURNS,
-        wrongs=tuple((*map(call_of, one), said) for one, said in failed),
+        wrongs=tuple(
+            (*map(call_of, one), *(written("render", of=one[-1]["id"], view=view) for view in looks), said)
+            for one, said in failed
+        ),
         partials=tuple((*map(call_of, one), answer) for one in partials),
         difficulty=difficulty,
     )

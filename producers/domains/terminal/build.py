@@ -3,13 +3,16 @@
 import json
 import random
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from producers.domains.catalogue import domain
 from producers.domains.interface import Item
 from producers.domains.terminal.builder import BUILDER
-from producers.domains.terminal.verdicts import asked, bash, file_is, heredoc, machine, untouched
+from producers.domains.terminal.verdicts import asked, bash, heredoc, machine, untouched
+from schemas.executions import Case
+from schemas.parts import Part
 from schemas.tasks import VerifierSpec
 
 NAMES = ("tally", "pricer", "shipper", "grader", "planner", "mixer")
@@ -115,6 +118,20 @@ FAULTS: tuple[tuple[Callable[[Project], Fault], ...], ...] = (
 """By stage: what goes wrong there and nowhere before."""
 
 
+REBUILD = "rm -rf out dist; python3 build.py > /dev/null 2>&1; cat {}"
+SHOWN = ("out/1-manifest.txt", "out/2-modules.txt", "out/3-tests.txt tests/expected.json", "dist/report.txt")
+CASES = tuple(Case(name=f"stage {stage}", epilogue=REBUILD.format(paths)) for stage, paths in enumerate(SHOWN, 1))
+"""What a build makes once the rollout is over: files that somebody wrote by hand are none of it."""
+
+
+def reached(project: Project, stage: int) -> Part:
+    """Return the credit for one stage, the later the more; the tests must be those that were there."""
+    outputs = list(project.outputs.values())
+    text = outputs[stage - 1] + (project.files["tests/expected.json"] if stage == 3 else "")
+    expected: dict[str, Any] = {case.name: None for case in CASES} | {f"stage {stage}": {"stdout": text, "ends": "any"}}
+    return Part(kind="cases", name=f"stage {stage}", of="cases", expected=expected, weight=float(stage))
+
+
 @domain(family="terminal", levels=4, max_tokens=768)
 def terminal_build_fix(rng: random.Random, level: int) -> Item:
     """Mend a project until its build goes through."""
@@ -125,7 +142,7 @@ def terminal_build_fix(rng: random.Random, level: int) -> Item:
     for fault in faults:
         if fault.moved_to:
             files[fault.moved_to] = files.pop(fault.path)
-    execution = machine(files)
+    execution = msgspec.structs.replace(machine(files), cases=CASES)
     question = (
         f"The build of {project.name} is broken: `python3 build.py` stops. Mend the project until it goes through and "
         "dist/report.txt is there. Leave build.py and the numbers in the data alone. Answer with a short note on what "
@@ -133,11 +150,8 @@ def terminal_build_fix(rng: random.Random, level: int) -> Item:
     )
     repairs = [bash(repair(project, fault)) for fault in faults]
     build = bash("python3 build.py")
-    outputs = list(project.outputs.items())
-    parts = (
-        untouched("build.py", BUILDER),
-        *(file_is(path, text, weight=float(place + 1)) for place, (path, text) in enumerate(outputs)),
-    )
+    parts = (untouched("build.py", BUILDER), *(reached(project, stage) for stage in range(1, 5)))
+    forged = [heredoc(path, text) for path, text in project.outputs.items()]
     first = (build, repairs[0], build, "One fault is mended.")
     return Item(
         prompt=asked(rng, question, execution),
@@ -150,6 +164,8 @@ def terminal_build_fix(rng: random.Random, level: int) -> Item:
             (build, "The build goes through."),
             (bash("mkdir -p dist out; touch dist/report.txt; echo '2 passed'"), "Done."),
             (bash("echo 'print(\"ok\")' > build.py"), build, "Done."),
+            (bash("\n".join(["mkdir -p out dist", *forged])), "Done."),
+            (bash("echo '{}' > tests/expected.json; mkdir -p out; echo '2 passed' > out/3-tests.txt"), build, "Done."),
         ),
         difficulty=len(faults),
     )

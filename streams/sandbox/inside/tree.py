@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ENTRY = Struct("<BHII")
 """kind, mode, bytes of the path, bytes of the content."""
 FILE, FOLDER, LINK = 1, 2, 3
+MOST_ENTRIES = 2048
+"""Half of what the sandbox's file system has room for: what is laid beside them next must find some."""
 
 
 class Entry:
@@ -42,7 +44,7 @@ class Entry:
 
 
 class TooLargeError(Exception):
-    """The directory has more bytes than may be kept."""
+    """The directory has more in it than may be kept."""
 
 
 def pack(entries: dict[str, Entry]) -> bytes:
@@ -116,7 +118,7 @@ def read(root: str, max_bytes: int) -> bytes:
     """Return the bytes of the directory `root`; what is no file, folder or link is passed over.
 
     Raises:
-        TooLargeError: they are more than `max_bytes`.
+        TooLargeError: they are more than `max_bytes`, or of more than `MOST_ENTRIES` entries.
     """
     found: dict[str, bytes] = {}
     left = max_bytes
@@ -131,6 +133,8 @@ def read(root: str, max_bytes: int) -> bytes:
             if entry.content is None and entry.target is None:
                 folders.append(path)
             found[path] = _encode(path, entry)
+            if len(found) > MOST_ENTRIES:
+                raise TooLargeError(f"the working directory has more than {MOST_ENTRIES} files and folders")
             left -= len(found[path])
             if left < 0:
                 raise TooLargeError(f"the working directory has more than {max_bytes} bytes")

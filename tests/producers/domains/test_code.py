@@ -2,16 +2,19 @@
 
 import contextlib
 import io
+import itertools
 import random
 import sqlite3
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from producers.domains.catalogue import all_domains
 from producers.domains.code.databases import THEMES, Database, answer, draw_database
 from producers.domains.code.drawing import NUM_LEVELS, PLANS, draw_any, draw_tested
 from producers.domains.code.messes import MESSES, call_of
@@ -19,6 +22,8 @@ from producers.domains.code.mutants import broken, places_of
 from producers.domains.code.problem import Plan, Program, draw_examples, draw_problem
 from producers.domains.code.programs_on_stdin import program_of, text_in, text_out
 from producers.domains.code.queries import QUESTIONS, draw_values, filled
+from schemas.executions import Outcome
+from streams.verifiers.parts.cases import CASES
 
 SEEDS = st.integers(0, 10_000)
 
@@ -158,3 +163,22 @@ def test_every_question_can_be_asked_of_every_theme(question: Any) -> None:
             connection.executescript(draw_database(theme, rng).setup)
             connection.execute(filled(question.query, values))
         assert "$" not in filled(question.text, values)
+
+
+def test_tests_that_pass_by_the_toss_of_a_coin_earn_next_to_nothing() -> None:
+    item = all_domains()["code_write_tests"].item(random.Random(3), 2, False)
+    (part,) = item.verifier.parts
+    fail, passed = Outcome(status="nonzero", exit_code=1), Outcome(status="ok", exit_code=0)
+
+    def worth(chance: float) -> float:
+        total = 0.0
+        for tossed in itertools.product((True, False), repeat=len(part.expected)):
+            value = CASES.score(
+                tuple(passed if one else fail for one in tossed),
+                msgspec.convert(part.expected, CASES.expects),
+                msgspec.convert(part.options, CASES.options),
+            ).value
+            total += value * chance ** sum(tossed) * (1 - chance) ** (len(tossed) - sum(tossed))
+        return total
+
+    assert max(worth(percent / 100) for percent in range(101)) < 0.07

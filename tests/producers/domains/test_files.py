@@ -63,6 +63,8 @@ def test_a_row_may_say_itself_how_it_is_judged_and_worked_on(tmp_path: Path) -> 
             r"t\.jsonl:3: field 'answer' is missing; has question",
         ),
         ('{"question": "a", "answer": "x"}\n', r"t\.jsonl:1: could not convert"),
+        ('{"question": "a", "answer": "NaN"}\n', r"t\.jsonl:1: answer 'NaN' is no number"),
+        ('{"question": "a", "answer": 1, "execution": {"kind": "tools"}}\n', r"t\.jsonl:1: .*with 0 tools"),
         ('{"question": "a", "answer": 1, "hard": 2}\n', r"levels are \[2\]; wanted 0, 1, 2"),
         ('{"question": "a", "answer": 1, "max_turns": "many"}\n', r"t\.jsonl:1: .*max_turns"),
         ("", r"at least one task"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.sandbox.inside.tree import Entry, TooLargeError, lay, pack, read, unpack
+from streams.sandbox.inside.tree import MOST_ENTRIES, Entry, TooLargeError, lay, pack, read, unpack
 
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8
@@ -59,3 +59,12 @@ def test_what_is_laid_is_read_again(tmp_path: Path) -> None:
     with pytest.raises(TooLargeError):
         read(str(tmp_path), len(tree) - 1)
     assert read(str(tmp_path), len(tree)) == tree
+
+
+def test_a_directory_of_very_many_empty_files_is_too_large_however_few_its_bytes(tmp_path: Path) -> None:
+    for number in range(MOST_ENTRIES):
+        (tmp_path / str(number)).touch()
+    assert len(unpack(read(str(tmp_path), 1 << 20))) == MOST_ENTRIES
+    (tmp_path / "one more").mkdir()
+    with pytest.raises(TooLargeError, match="files and folders"):
+        read(str(tmp_path), 1 << 20)
