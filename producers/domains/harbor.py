@@ -31,7 +31,7 @@ HARMLESS = ("FROM", "ENV", "LABEL", "CMD", "ENTRYPOINT", "ARG", "USER", "EXPOSE"
 MAX_TURNS = 40
 MOST_FILE_BYTES = 256 << 10
 CHECK = """mkdir -p /logs/verifier && cp -R {hidden}/. /tests/ && rm -rf {hidden}
-(cd {work} && exec bash /tests/test.sh) > /logs/output.txt 2>&1
+(cd {work} && PYTHONNOUSERSITE=1 exec bash /tests/test.sh) > /logs/output.txt 2>&1
 tail -n 20 /logs/output.txt
 echo
 cat /logs/verifier/reward.txt 2>/dev/null || echo none"""

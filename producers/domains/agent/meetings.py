@@ -113,6 +113,7 @@ def agent_calendar(rng: random.Random, level: int) -> Item:
     fields = {"title": title, "day": found.day, "people": people}
     booking = call("book", **fields, time=found.time, room=found.room)
     other = call("book", **fields, time=found.time, room=other_room(found.room))
+    untitled = call("book", **fields | {"title": "Meeting"}, time=found.time, room=found.room)
     late = call("book", **fields, time="16:40-17:50", room=found.room)
     place = ("booked", "meeting-1")
     return Item(
@@ -123,11 +124,12 @@ def agent_calendar(rng: random.Random, level: int) -> Item:
             goal("when", (*place, "when"), found.when, weight=2.0),
             goal("people", (*place, "people"), people, after=1.0),
             goal("room", (*place, "room"), found.room, after=1.0),
+            goal("title", (*place, "title"), title, after=1.0),
             frugal(len(days) * (num + 1) + 3),
         ),
         execution=execution,
         max_turns=6 + len(days) * (num + 1),
-        partials=((other, "It is booked."),),
+        partials=((other, "It is booked."), (untitled, "It is booked.")),
         wrongs=((*looks, "It is booked."), (late, "It is booked."), (booking, booking, "It is booked twice.")),
         difficulty=num * len(days),
     )

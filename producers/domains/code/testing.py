@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,7 @@ MOST_MUTANTS = 3
 NUM_EXAMPLES, NUM_TRIED = 6, 8
 NUM_RIGHTS = 5
 """Runs of the right program. Tests that pass by the toss of a coin earn p^n (1 - p) at most: with two runs 0.15."""
+DEFINES = re.compile(r"^def .*:\n", re.MULTILINE)
 RUN_TESTS = """
 for _name, _test in list(globals().items()):
     if _name.startswith("test") and callable(_test):
@@ -44,6 +46,8 @@ def code_write_tests(rng: random.Random, level: int) -> Item:
     rights = [f"right {number}" for number in range(NUM_RIGHTS)]
     names = [*rights, *(f"wrong {number}" for number in range(len(mutants)))]
     sources = [*[problem.source] * NUM_RIGHTS, *mutants]
+    pads = rng.sample(range(2 * len(sources)), len(sources))
+    sources = [padded(source, pad) for source, pad in zip(sources, pads, strict=True)]
     expected: dict[str, Any] = {name: {"ends": "ok" if name.startswith("right") else "fails"} for name in names}
     return Item(
         prompt=f"{rng.choice(ASKS).format(signature=problem.signature)}\n\n{problem.statement}\n\nFor example:\n"
@@ -64,6 +68,11 @@ def code_write_tests(rng: random.Random, level: int) -> Item:
         wrongs=tuple((fenced(text),) for text in (tests(problem, [seen]), "def test_it():\n    assert False", "pass")),
         difficulty=10 * level + len(mutants) + weight_of(problem.source),
     )
+
+
+def padded(source: str, num: int) -> str:
+    """Return a program that does the same with `num` lines more: tests that look at its text cannot tell by it."""
+    return DEFINES.sub(lambda found: found[0] + "".join(f"    _{place} = {place}\n" for place in range(num)), source, 1)
 
 
 def draw_mutants(rng: random.Random, level: int) -> tuple[Problem, list[str], Example, list[Example]]:

@@ -118,10 +118,11 @@ FAULTS: tuple[tuple[Callable[[Project], Fault], ...], ...] = (
 """By stage: what goes wrong there and nowhere before."""
 
 
-REBUILD = "rm -rf out dist; python3 build.py > /dev/null 2>&1; cat {}"
+REBUILD = "rm -rf out dist; python3 -I build.py > /dev/null 2>&1; cat {}"
 SHOWN = ("out/1-manifest.txt", "out/2-modules.txt", "out/3-tests.txt tests/expected.json", "dist/report.txt")
 CASES = tuple(Case(name=f"stage {stage}", epilogue=REBUILD.format(paths)) for stage, paths in enumerate(SHOWN, 1))
-"""What a build makes once the rollout is over: files that somebody wrote by hand are none of it."""
+"""What a build makes once the rollout is over: files that somebody wrote by hand are none of it, nor are modules that
+somebody put beside it (`-I`)."""
 
 
 def reached(project: Project, stage: int) -> Part:

@@ -168,6 +168,8 @@ def test_every_question_can_be_asked_of_every_theme(question: Any) -> None:
 def test_tests_that_pass_by_the_toss_of_a_coin_earn_next_to_nothing() -> None:
     item = all_domains()["code_write_tests"].item(random.Random(3), 2, False)
     (part,) = item.verifier.parts
+    assert item.execution is not None
+    assert len({case.prelude for case in item.execution.cases}) == len(item.execution.cases)
     fail, passed = Outcome(status="nonzero", exit_code=1), Outcome(status="ok", exit_code=0)
 
     def worth(chance: float) -> float:

@@ -14,6 +14,7 @@ from streams.sandbox.bubblewrap import BubblewrapSandbox
 from tests.streams.sandbox.shared_home import sandbox_home
 
 TEST = """#!/bin/bash
+python3 -c 'print("a test in Python")'
 if [ "$(cat /app/out.txt)" = "$(cat /tests/wanted.txt)" ]; then echo 1 > /logs/verifier/reward.txt
 elif [ -e out.txt ]; then echo 0.25 > /logs/verifier/reward.txt
 else exit 1; fi
@@ -61,6 +62,9 @@ def test_a_folder_is_played_and_its_tests_come_only_when_the_policy_is_done(
         assert b"wanted" not in seen.executions[0].record.outcome.stdout
         forged = "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; mkdir tests; echo echo 1 > tests/test.sh"
         assert reward(written("bash", command=forged), "Done.")[0] == 0.0
+        custom = "open('/logs/verifier/reward.txt', 'w').write('1')"
+        home = f'd=$(python3 -m site --user-site); mkdir -p $d; echo "{custom}" > $d/usercustomize.py'
+        assert reward(written("bash", command=home), "Done.")[0] == 0.0
 
 
 def test_a_rollout_that_runs_out_of_turns_is_checked_all_the_same(
