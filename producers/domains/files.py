@@ -94,6 +94,11 @@ def read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def number_in(gold: object) -> float:
+    """Return the number that is right, also where it stands behind how it was found, as in GSM8K: `... #### 1,200`."""
+    return float(str(gold).rpartition("####")[2].replace(",", ""))
+
+
 def item_of(row: dict[str, Any], file: TaskFile) -> Item:
     """Return a row's item."""
     gold = row[file.gold]
@@ -105,7 +110,7 @@ def item_of(row: dict[str, Any], file: TaskFile) -> Item:
         check_execution(item.execution)
     if "verifier" in own:
         return item
-    expected = float(gold) if file.kind == "numeric" else str(gold)
+    expected = number_in(gold) if file.kind == "numeric" else str(gold)
     if isinstance(expected, float) and not math.isfinite(expected):
         raise ValueError(f"{file.gold} {gold!r} is no number")
     part = Part(kind=file.kind, extract=file.extract, expected=expected)

@@ -8,7 +8,8 @@ own scoring is what the verifier asks, from the item as it stands in the task.
 import importlib.util
 import json
 import random
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import lru_cache, partial
 from importlib.metadata import version
 from types import MappingProxyType
@@ -58,13 +59,16 @@ MOST_OF: MappingProxyType[str, int] = MappingProxyType(
     dict.fromkeys(("acre", "word_ladder", "sokoban", "rearc", "arc_agi"), SLOW_TO_LIST)
 )
 """Items of a dataset, where making many takes long."""
-NOT_REPRODUCIBLE = ("codeio", "isomorphic_strings", "polynomial_multiplication", "ransom_note", "word_ladder")
+NOT_REPRODUCIBLE = (
+    *("codeio", "isomorphic_strings", "knight_swap", "list_functions", "polynomial_multiplication", "ransom_note"),
+    "word_ladder",
+)
 """Another process draws another item from the same seed; the task has the whole of it all the same."""
 SEED = 20
 MOST_TRIES = 20
 ANSWERS = ("possible_answer", "example_answer", "example_correct_answer")
 """Where the library keeps a right answer that is one of several."""
-ASKED = "\nWrite your final answer, and nothing else, between <answer> and </answer>.\n"
+ASKED = "\nWrite your final answer, and nothing else, within these: <answer></answer>\n"
 
 
 def draw(name: str, rng: random.Random, level: int) -> Item:
@@ -110,8 +114,14 @@ def dataset_at(name: str, level: int) -> tuple[Any, str]:
         curriculum = create_curriculum(name)
         curriculum.set_global_level(level)
         config = curriculum.generate_configuration(given)
-    # To score, one item is enough, and is made at once.
-    return dataset_class(config=config), typed_json.dumps(asdict(config) | {"size": 1})
+    return dataset_class(config=config), typed_json.dumps(said(config))
+
+
+def said(config: Any) -> dict[str, Any]:
+    """Return what a dataset is made of again to score: one item is enough, and objects are as they are by default."""
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
+    plain = {name: value for name, value in values.items() if not (is_dataclass(value) or isinstance(value, Enum))}
+    return plain | {"size": 1}
 
 
 def register() -> None:

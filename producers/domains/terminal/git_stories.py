@@ -12,6 +12,8 @@ from schemas.parts import Part
 
 AREAS = ("parser", "login", "billing", "search", "export", "cache", "mailer", "theme")
 DEEDS = ("Add", "Fix", "Speed up", "Tidy", "Document", "Extend", "Simplify", "Test")
+GIT = "git --no-replace-objects"
+"""As it is asked at the end: what a ref says of another object counts for nothing."""
 IS_CLEAN = 'test -z "$(git status --porcelain)"'
 FIND_LOST = "git fsck --lost-found; for one in $(ls .git/lost-found/commit); do git log -1 --oneline $one; done"
 
@@ -219,7 +221,7 @@ def bad_commit(rng: random.Random, level: int) -> Story:
         commits.append(repository.commit(files, titles[-1], commits[-1] if commits else ""))
         repository.move("main", commits[-1], f"commit: {titles[-1]}")
     tip = commits[-1]
-    show = f"git show main:{path}"
+    show = f"{GIT} show main:{path}"
     edit = bash(f"git checkout {commits[place - 1]} -- {path}")
     return Story(
         question=f'The commit "{titles[place]}" has to be undone by a new commit on main, after the others: history '
@@ -230,8 +232,8 @@ def bad_commit(rng: random.Random, level: int) -> Story:
         wrongs=((edit, "It is undone."), (bash(f"git reset --hard {commits[place - 1]}"), "It is undone.")),
         weight=3.0 + level,
         cases=(
-            Case(name="history", epilogue=f"git merge-base --is-ancestor {tip} main && {IS_CLEAN}"),
-            Case(name="later", epilogue=f"git ls-tree -r --name-only main | grep -v '^{path}$'"),
+            Case(name="history", epilogue=f"{GIT} merge-base --is-ancestor {tip} main && {IS_CLEAN}"),
+            Case(name="later", epilogue=f"{GIT} ls-tree -r --name-only main | grep -v '^{path}$'"),
             Case(name="undone", epilogue=show),
         ),
     )
@@ -269,10 +271,10 @@ def conflict(rng: random.Random, level: int) -> Story:
         cases=(
             Case(
                 name="tidy",
-                epilogue=f"git merge-base --is-ancestor {tip} main && git merge-base --is-ancestor {other} main && "
+                epilogue=f"{GIT} merge-base --is-ancestor {tip} main && {GIT} merge-base --is-ancestor {other} main && "
                 f"{IS_CLEAN}",
             ),
-            Case(name="merged", epilogue=f"git show main:{path}"),
+            Case(name="merged", epilogue=f"{GIT} show main:{path}"),
         ),
     )
 

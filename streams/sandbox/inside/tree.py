@@ -120,6 +120,8 @@ def read(root: str, max_bytes: int) -> bytes:
     Raises:
         TooLargeError: they are more than `max_bytes`, or of more than `MOST_ENTRIES` entries.
     """
+    if os.path.islink(root):
+        raise ValueError("the working directory is a link")
     found: dict[str, bytes] = {}
     left = max_bytes
     folders = [""]
