@@ -1,10 +1,11 @@
 """Generating rollouts through the loop on one core: the way to another verifier's scores without scoring again.
 
-Issuer, generator, executor and verifier run as `rollog up` runs them, on the demo's settings: its base policy through
-the transformers sampler, bubblewrap, everything on the log. Nothing is trained, so that the policy stays as it is, and
-no batch is made; instead all tasks are admitted at once. The four processes are pinned to the core of who calls, client
-threads and programs in the sandbox included; the broker has the others. The rate is that of rewards, by their times on
-the log, over a stretch that begins once the loop is warm.
+Issuer, generator, executor, verifier and assembler run as `rollog up` runs them, on the demo's settings: its base
+policy through the transformers sampler, bubblewrap, everything on the log, up to scored groups, which a pass over
+history folds and compares, too. Nothing is trained, so that the policy stays as it is, and many tasks are admitted at
+once. The processes are pinned to the core of who calls, client threads and programs in the sandbox included; the
+broker has the others. The rate is that of rewards, by their times on the log, over a stretch that begins once the loop
+is warm.
 """
 
 import os
@@ -26,7 +27,7 @@ from rollog.topics import create_topics
 from rollog.up import service_command
 from schemas.config import LogSettings, Settings, load_settings
 
-SERVICES = ("issuer", "generator", "executor", "verifier")
+SERVICES = ("issuer", "generator", "executor", "verifier", "assembler")
 NUM_TASKS = 500
 """Admitted at once: more than a core gets through in the time below, which is checked."""
 DEADLINE_S = 600.0
