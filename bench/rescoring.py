@@ -7,9 +7,9 @@ scoring, comparing, writing until all is durable. Both run in a process of their
 threads included, and open their clients within the time that is measured; the broker has the other cores.
 
 Generating again is what there is to do without rescoring: to issue, generate, execute, verify and assemble as many
-rollouts on that core, everything on the log (bench/looping.py). Beside it, without a bar, stands what the policy's sampler does
-there alone, without a log, a sandbox or a verifier (bench/generating.py). Memory is the resident peak of a pass over a
-small and a large history.
+rollouts on that core, everything on the log (bench/looping.py). Beside it, without a bar, stands what the policy's
+sampler does there alone, without a log, a sandbox or a verifier (bench/generating.py). Memory is the resident peak of a
+pass over a small and a large history.
 """
 
 import json
