@@ -43,6 +43,11 @@ def solid_boolean(rng: random.Random, level: int) -> Item:
         ops,
         [name],
         difficulty=6 + 4 * len(told),
-        partials=[[base, {"op": "move", "id": name, "of": "base", "by": [0, 0, 0]}]],
-        wrongs=[[base], [*ops[:-1], {"op": "move", "id": name, "of": "joined", "by": [2 * long, 0, 0]}]],
+        blank=[base],
+        partials=[[*ops[:-1], {"op": "subtract", "id": name, "of": ops[-1]["of"][:-1]}]],
+        wrongs=[
+            [base],
+            [base, {"op": "move", "id": name, "of": "base", "by": [0, 0, 0]}],
+            [*ops[:-1], {"op": "move", "id": name, "of": "joined", "by": [2 * long, 0, 0]}],
+        ],
     )

@@ -35,8 +35,9 @@ def solid_hole_pattern(rng: random.Random, level: int) -> Item:
         [blank, *holes, cut],
         [name],
         difficulty=6 + len(holes) + 8 * level,
-        partials=[[blank, plain], [blank, *holes, {**cut, "of": cut["of"][:-1]}]],
-        wrongs=[[blank, *holes]],
+        blank=[blank],
+        partials=[[blank, *holes, {**cut, "of": cut["of"][:-1]}]],
+        wrongs=[[blank, *holes], [blank, plain]],
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from producers.domains.catalogue import domain
 from producers.domains.interface import Item
-from producers.domains.solids.workshop import box, cylinder, render, scene_item, sphere
+from producers.domains.solids.workshop import box, box_around, cylinder, render, scene_item, sphere
 from schemas.parts import Part
 
 
@@ -42,6 +42,9 @@ def solid_reference_match(rng: random.Random, level: int) -> Item:
         weight=0.1,
         after=0.05,
     )
+    around = box_around({op["id"]: op for op in ops}, "model")
+    extents = box("model", [b - a for a, b in around], [(a + b) / 2 for a, b in around])
+    is_more = extents["size"] != ops[0]["size"]
     return scene_item(
         f"A model is made of a box and {len(made)} more bodies, joined with it or cut out of it. Three views of it "
         "(9 is nearest, 1 farthest, a dot is nothing):\n\n"
@@ -52,8 +55,9 @@ def solid_reference_match(rng: random.Random, level: int) -> Item:
         parts=[look],
         looks=["front"],
         difficulty=8 + 8 * level,
-        partials=[[ops[0], {"op": "move", "id": "model", "of": "base", "by": [0, 0, 0]}]],
-        wrongs=[[box("other", [5, 5, 5], [0, 0, 0])]],
+        blank=[extents],
+        partials=[[ops[0], {"op": "move", "id": "model", "of": "base", "by": [0, 0, 0]}]] if is_more else [],
+        wrongs=[[box("other", [5, 5, 5], [0, 0, 0])], [extents]],
     )
 
 

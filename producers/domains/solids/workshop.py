@@ -252,6 +252,7 @@ def scene_item(
     *,
     difficulty: float,
     apart: bool = False,
+    blank: Sequence[dict[str, Any]] = (),
     parts: Sequence[Part] = (),
     looks: Sequence[str] = (),
     answer: str = "Done.",
@@ -261,7 +262,9 @@ def scene_item(
 ) -> Item:
     """Return an item whose scene at the end has these solids, as `ops` make them.
 
-    `parts` are looked at besides the geometry, `looks` are views that a right rollout renders of the last solid, and
+    `blank` are solids that somebody makes who has not begun with the matter: what agrees no better than they do is
+    worth nothing. `parts` are looked at besides the geometry, `looks` are views that a right rollout renders of the
+    last solid, and
     `wrongs` and `partials` are operations of rollouts that are worth nothing, or something, `wrong_answers` some with
     an answer that is worth nothing either.
     """
@@ -270,7 +273,7 @@ def scene_item(
         kind="geometry",
         of="file:world.json",
         expected={"ops": ops},
-        options={"solids": list(solids), "apart": apart},
+        options={"solids": list(solids), "apart": apart, "blank": {"ops": list(blank)} if blank else None},
         weight=1.0,
     )
     failed = [*((one, answer) for one in wrongs), *wrong_answers]

@@ -25,6 +25,7 @@ from streams.verifiers.parts.solids import Built, Material, Scene, build, iou, i
 MOST_CHARS = 200_000
 TOUCHES = 1e-3
 """Share of the smaller of two solids that may lie within the other where they are to be apart."""
+ROUNDING = 1e-6
 WHOLE = 1 - 1e-3
 """IoU from which two solids are the same: slices and rounding leave less."""
 
@@ -38,6 +39,9 @@ class GeometryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Tolerance of volumes, and of boxes by their diagonal."""
     floor: float = 0.5
     """IoU up to which a solid is worth nothing."""
+    blank: Scene | None = None
+    """What somebody makes who has not begun with the matter: an `iou` no better than that of one of its solids is under
+    the floor, too."""
     apart: bool = False
     """Whether the judged solids must not run into each other: those that do are worth nothing."""
 
@@ -45,6 +49,7 @@ class GeometryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 def score(text: str, expected: Scene, options: GeometryOptions) -> Found:
     """Return the mean over the judged solids."""
     wanted = build(expected)
+    blank = list(build(options.blank).solids.values()) if options.blank else []
     ids = judged(expected, options)
     try:
         if len(text) > MOST_CHARS:
@@ -53,7 +58,9 @@ def score(text: str, expected: Scene, options: GeometryOptions) -> Found:
     except (ValueError, msgspec.ValidationError) as error:
         return Found(0.0, f"no scene: {error}"[:200])
     parts: dict[str, float] = {}
-    values = {name: value_of(name, got, wanted, options, parts) for name in ids}
+    values = {
+        name: value_of(name, got, wanted, floor_of(wanted.solids[name], blank, options), options, parts) for name in ids
+    }
     if options.apart:
         for name in colliding(got, ids):
             values[name] = 0.0
@@ -68,14 +75,16 @@ def judged(expected: Scene, options: GeometryOptions) -> list[str]:
     return options.solids or made[-1:]
 
 
-def value_of(name: str, got: Built, wanted: Built, options: GeometryOptions, parts: dict[str, float]) -> float:
+def value_of(  # noqa: PLR0917
+    name: str, got: Built, wanted: Built, floor: float, options: GeometryOptions, parts: dict[str, float]
+) -> float:
     """Return what one solid is worth, and put what that is made of in `parts`."""
     solid, right = got.solids.get(name), wanted.solids[name]
     if solid is None or not is_sound(solid):
         parts[f"{name}.status"] = 0.0
         return 0.0
     share = iou(solid, right)
-    share = 1.0 if share >= WHOLE else max(0.0, (share - options.floor) / (1 - options.floor))
+    share = 1.0 if share >= WHOLE else max(0.0, (share - floor) / (1 - floor))
     found = {
         "status": 1.0,
         "volume": float(abs(solid.volume() - right.volume()) <= options.relative * right.volume()),
@@ -87,6 +96,14 @@ def value_of(name: str, got: Built, wanted: Built, options: GeometryOptions, par
         found["material"] = float(got.materials.get(name) == wanted.materials[name])
     parts.update({f"{name}.{key}": value for key, value in found.items()})
     return (sum(found.values()) + share) / (len(found) + 1) if share else 0.0
+
+
+def floor_of(right: Any, blank: list[Any], options: GeometryOptions) -> float:
+    """Return the overlap up to which a solid is worth nothing. Raises ValueError where a blank one is right already."""
+    shares = [iou(solid, right) + ROUNDING for solid in blank]
+    if any(share >= WHOLE for share in shares):
+        raise ValueError("blank: one of its solids is the expected one")
+    return max([options.floor, *shares])
 
 
 def is_boxed(got: tuple[float, ...], wanted: tuple[float, ...], relative: float) -> bool:
@@ -114,6 +131,9 @@ def check(expected: Scene, options: GeometryOptions) -> None:
     for name in ids:
         if name not in wanted.solids or not is_sound(wanted.solids[name]):
             raise ValueError(f"solids: got {name!r}, which expected does not make; it makes {', '.join(wanted.solids)}")
+    if options.blank is not None:
+        for solid in ids:
+            floor_of(wanted.solids[solid], list(build(options.blank).solids.values()), options)
     if not ids:
         raise ValueError("expected: makes no solid; wanted at least one")
     if not (0 < options.relative < 1 and 0 <= options.floor < 1):
@@ -131,7 +151,7 @@ def load() -> Any:
 
 GEOMETRY = PartKind(
     name="geometry",
-    version=1,
+    version=2,
     cost="dear",
     expects=Scene,
     options=GeometryOptions,
