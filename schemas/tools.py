@@ -4,12 +4,14 @@ A call is JSON between `<tool_call>` and `</tool_call>`: `{"name": "bash", "argu
 without those words is an answer. What is between them and is no call is one all the same, whose result says why.
 """
 
+import json
 import re
 from typing import Any, Literal
 
 import msgspec
 
 CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
+DECODER = json.JSONDecoder()
 MOST_DEPTH = 64
 """Arrays and objects within each other, the call itself among them; what is nested deeper is no call."""
 
@@ -36,9 +38,19 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_call(text: str) -> str | None:
-    """Return what stands between the words of the first call of a turn; None where the turn calls nothing."""
+    """Return what stands between the words of the first call of a turn; None where the turn calls nothing.
+
+    It ends where its JSON ends, which may hold the word that closes a call; what is no JSON ends by that word.
+    """
     found = CALL.search(text)
-    return None if found is None else found[1].strip()
+    if found is None:
+        return None
+    rest = text[found.start(1) :].lstrip()
+    try:
+        _, end = DECODER.raw_decode(rest)
+    except (ValueError, RecursionError):
+        return found[1].strip()
+    return rest[:end]
 
 
 def parse_call(found: str) -> ToolCall:

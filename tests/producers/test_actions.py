@@ -32,6 +32,8 @@ def test_a_call_runs_the_tool_that_it_names_whatever_stands_around_it() -> None:
     assert code_of(f"I put it there. {written('put', number=3, name='a')} and so on") == ("call", call)
     assert code_of(f"<tool_call>\n{call}") == ("call", call)
     assert code_of(written("bash", command="ls -l")) == ("command", "ls -l")
+    closing = "echo '</tool_call>' > a; echo '<tool_call>' > b"
+    assert code_of(f"{written('bash', command=closing)} {written('bash', command='ls')}") == ("command", closing)
 
 
 @pytest.mark.parametrize(
