@@ -10,7 +10,7 @@ import random
 import msgspec
 
 from producers.dispatch import Choice
-from producers.domains.catalogue import all_domains, get_domain
+from producers.domains.catalogue import complete, get_domain
 from producers.domains.files import file_domain
 from producers.domains.interface import Domain, Item
 from schemas import ids
@@ -36,7 +36,7 @@ def check_domains(settings: Settings) -> None:
 def domain_of(settings: Settings, name: str) -> Domain:
     """Return the domain of that name: a file that the settings name, else one of the catalogue. Raises ConfigError."""
     file = settings.tasks.files.get(name)
-    if file is not None and name in all_domains():
+    if file is not None and name in complete():
         raise ConfigError(f"tasks.files.{name}: the catalogue has a domain of that name; choose another")
     return get_domain(name) if file is None else file_domain(name, file)
 

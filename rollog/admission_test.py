@@ -8,6 +8,7 @@ make, how many are different is only counted, and levels are theirs.
 """
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -225,8 +226,6 @@ def drawn_elsewhere(names: list[str]) -> dict[str, list[str]]:
 
 def environment() -> dict[str, str]:
     """Return an environment in which hashes of texts differ from those here."""
-    import os
-
     path = os.pathsep.join(part for part in (*sys.path, os.environ.get("PYTHONPATH", "")) if part)
     return os.environ | {"PYTHONHASHSEED": OTHER_HASH_SEED, "PYTHONPATH": path}
 

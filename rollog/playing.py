@@ -6,13 +6,13 @@ For a person who tries a domain, and for the admission of domains. What the poli
 from collections.abc import Callable, Iterable
 
 from producers.actions import action_of
-from producers.turns import end_id, turn_id
+from producers.turns import end_id, make_end, turn_id
 from schemas.arrays import PackedArray
 from schemas.codec import new_event
 from schemas.events import Event
 from schemas.executions import ExecutionFinished
 from schemas.ids import rollout_id
-from schemas.rollouts import EndReason, RolloutEnded, TurnGenerated
+from schemas.rollouts import TurnGenerated
 from schemas.tasks import TaskIssued
 from schemas.trajectory import End, Generate, Trajectory, next_step
 from streams.executor import execution_id
@@ -21,7 +21,7 @@ from streams.scoring import Finding, without_worth
 from streams.verifiers.worker import find
 
 Say = Callable[[Generate], str]
-SAMPLE = 0
+SAMPLE, SOURCE = 0, "rollog/playing"
 ATTEMPTS = 2
 NONE = PackedArray.pack([], dtype="i4")
 
@@ -38,7 +38,8 @@ def play(task: TaskIssued, say: Say, runner: Runner | None) -> Trajectory:
                 if event.record.action is not None:
                     trajectory.executions[step.turn] = execution_of(event, runner)
             case End():
-                trajectory.ended[None] = ended(task, trajectory, step.why)
+                end = make_end(task, trajectory, sample=SAMPLE, why=step.why)
+                trajectory.ended[None] = new_event(end, id=end_id(end.rollout_id), key=task.task_id, source=SOURCE)
                 return trajectory
             case _:
                 raise AssertionError(f"{task.task_id}: {step} though every turn was answered")
@@ -57,6 +58,7 @@ def judge(task: TaskIssued, trajectory: Trajectory) -> Finding:
 
 def turn_of(task: TaskIssued, trajectory: Trajectory, turn: int, text: str) -> Event[TurnGenerated]:
     """Return a turn that says the text; its tokens are bytes, since no policy has drawn any."""
+    tokens = list(text.encode(errors="replace"))
     record = TurnGenerated(
         task_id=task.task_id,
         rollout_id=rollout_id(task.task_id, SAMPLE),
@@ -65,16 +67,16 @@ def turn_of(task: TaskIssued, trajectory: Trajectory, turn: int, text: str) -> E
         domain=task.domain,
         policy=task.policy,
         context_ids=NONE,
-        token_ids=PackedArray.pack(list(text.encode(errors="replace")), dtype="i4"),
-        logprobs=PackedArray.pack([0.0] * len(text.encode(errors="replace")), dtype="f4"),
-        versions=PackedArray.pack([0] * len(text.encode(errors="replace")), dtype="i4"),
+        token_ids=PackedArray.pack(tokens, dtype="i4"),
+        logprobs=PackedArray.pack([0.0] * len(tokens), dtype="f4"),
+        versions=PackedArray.pack([0] * len(tokens), dtype="i4"),
         text=text,
         finish_reason="stop",
         sampling=task.sampling,
         seed=task.seed,
         action=action_of(task, trajectory, text),
     )
-    return new_event(record, id=turn_id(record.rollout_id, turn), key=task.task_id, source="rollog/playing")
+    return new_event(record, id=turn_id(record.rollout_id, turn), key=task.task_id, source=SOURCE)
 
 
 def execution_of(turn: Event[TurnGenerated], runner: Runner | None) -> Event[ExecutionFinished]:
@@ -91,19 +93,4 @@ def execution_of(turn: Event[TurnGenerated], runner: Runner | None) -> Event[Exe
         outcome=ran.outcome,
         cases=ran.cases,
     )
-    return new_event(finished, id=execution_id(turn.id), key=record.task_id, source="rollog/playing", cause=turn)
-
-
-def ended(task: TaskIssued, trajectory: Trajectory, why: EndReason) -> Event[RolloutEnded]:
-    """Return the end of a rollout."""
-    num_turns = trajectory.num_turns
-    record = RolloutEnded(
-        task_id=task.task_id,
-        rollout_id=rollout_id(task.task_id, SAMPLE),
-        sample=SAMPLE,
-        domain=task.domain,
-        why=why,
-        num_turns=num_turns,
-        num_tokens=sum(len(trajectory.turns[turn].record.token_ids) for turn in range(num_turns)),
-    )
-    return new_event(record, id=end_id(record.rollout_id), key=task.task_id, source="rollog/playing")
+    return new_event(finished, id=execution_id(turn.id), key=record.task_id, source=SOURCE, cause=turn)

@@ -44,7 +44,6 @@ def domain(
     """
 
     def register(draw: Draw) -> Draw:
-        summary = (draw.__doc__ or "").strip().partition("\n")[0]
         add(
             Domain(
                 name=draw.__name__,
@@ -54,7 +53,7 @@ def domain(
                 levels=levels,
                 max_tokens=max_tokens,
                 source=source,
-                summary=summary,
+                summary=summary_of(draw),
             )
         )
         return draw
@@ -77,12 +76,17 @@ def split_domain(
                 draw_split=draw,
                 levels=8,
                 source="rollog",
-                summary=(draw.__doc__ or "").strip().partition("\n")[0],
+                summary=summary_of(draw),
             )
         )
         return draw
 
     return register
+
+
+def summary_of(draw: Callable[..., Item]) -> str:
+    """Return the first line of what a function says of itself."""
+    return (draw.__doc__ or "").strip().partition("\n")[0]
 
 
 def add(found: Domain) -> None:
@@ -104,6 +108,11 @@ def module_of(found: Domain) -> str:
 
 def all_domains() -> dict[str, Domain]:
     """Return every domain by name, in order. Raises ConfigError where a package's module cannot be loaded."""
+    return dict(sorted(complete().items()))
+
+
+def complete() -> dict[str, Domain]:
+    """Return the catalogue once all is in it. Raises ConfigError where a package's module cannot be loaded."""
     global _is_complete  # noqa: PLW0603  the catalogue is filled once in a process
     if not _is_complete:
         for package in PACKAGES:
@@ -116,7 +125,7 @@ def all_domains() -> dict[str, Domain]:
                     f"entry point {entry.name!r} of group {ENTRY_POINTS} ({entry.value}) cannot be loaded: {error!r}"
                 ) from error
         _is_complete = True
-    return dict(sorted(_known.items()))
+    return _known
 
 
 def load(package: str) -> None:
@@ -132,7 +141,7 @@ def get_domain(name: str) -> Domain:
     Raises:
         ConfigError: nothing is known by it.
     """
-    found = all_domains().get(name)
+    found = complete().get(name)
     if found is None:
         known = ", ".join(all_domains())
         raise ConfigError(f"domain {name!r} is not known; known are: {known}; see `rollog domains list`")

@@ -49,7 +49,7 @@ class GeometryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 def score(text: str, expected: Scene, options: GeometryOptions) -> Found:
     """Return the mean over the judged solids."""
     wanted = build(expected)
-    blank = list(build(options.blank).solids.values()) if options.blank else []
+    blank = blank_of(options)
     ids = judged(expected, options)
     try:
         if len(text) > MOST_CHARS:
@@ -98,6 +98,11 @@ def value_of(  # noqa: PLR0917
     return (sum(found.values()) + share) / (len(found) + 1) if share else 0.0
 
 
+def blank_of(options: GeometryOptions) -> list[Any]:
+    """Return the solids of somebody who has not begun."""
+    return list(build(options.blank).solids.values()) if options.blank else []
+
+
 def floor_of(right: Any, blank: list[Any], options: GeometryOptions) -> float:
     """Return the overlap up to which a solid is worth nothing. Raises ValueError where a blank one is right already."""
     shares = [iou(solid, right) + ROUNDING for solid in blank]
@@ -131,9 +136,9 @@ def check(expected: Scene, options: GeometryOptions) -> None:
     for name in ids:
         if name not in wanted.solids or not is_sound(wanted.solids[name]):
             raise ValueError(f"solids: got {name!r}, which expected does not make; it makes {', '.join(wanted.solids)}")
-    if options.blank is not None:
-        for solid in ids:
-            floor_of(wanted.solids[solid], list(build(options.blank).solids.values()), options)
+    blank = blank_of(options)
+    for name in ids:
+        floor_of(wanted.solids[name], blank, options)
     if not ids:
         raise ValueError("expected: makes no solid; wanted at least one")
     if not (0 < options.relative < 1 and 0 <= options.floor < 1):

@@ -9,7 +9,9 @@ options={"library": "reasoning_gym", "dataset": "gcd"})`.
 """
 
 import re
+from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -114,7 +116,9 @@ def check(expected: Puzzle, options: PuzzleOptions) -> None:
 
 
 def load() -> None:
-    """Need nothing ahead: a task of one library is no reason to load the other."""
+    """Import the library, which takes seconds; where it is not installed, whoever asks it is told."""
+    with suppress(ImportError):
+        import_module("reasoning_gym.factory")
 
 
 PUZZLE = PartKind(
